@@ -66,9 +66,9 @@ def test_where_everything_works_it_says_so_and_leaves_nothing_behind(tmp_path: P
     rows = ask(capsys, "doctor", "--json").json
     assert rows["failing"] == 0
     names = [each["what"] for each in rows["checks"]]
-    assert names[:12] == [
-        "python", "sandbox", "ripgrep", "git", "pillow", "trafilatura", "pypdf", "pyte", "mcp", "uvicorn",
-        "prompt_toolkit", "rich",
+    assert names[:13] == [
+        "python", "sandbox", "ripgrep", "git", "pillow", "trafilatura", "pypdf", "wordllama", "pyte", "mcp",
+        "uvicorn", "prompt_toolkit", "rich",
     ]  # fmt: skip
     assert {"workspace", "state", "configuration", "model", "terminal"} <= set(names)
     for each in rows["checks"]:
