@@ -156,7 +156,9 @@ class DiskMemory:
             except ToolError as error:
                 log.info("the memory %s is not searched: %s", key.path, error)
                 gone.append(key)
-        self._table.write(files, gone)
+        known = self._table.list_versions()[1]
+        if files or any(key in known for key in gone):
+            self._table.write(files, gone)
         return len(gone)
 
     async def _embedder(self) -> Embedder | None:
