@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib")
 
-_FILE_BATCH, _TEXT_BATCH = 64, 128
+_FILE_BATCH, _CHUNK_BATCH, _TEXT_BATCH = 64, 2_000, 128  # others wait while a batch of files or chunks is written
+_ROUNDS = 10
 _QUESTION_CHARS = 2_000
 _SEARCH_SECONDS = 20.0  # that a search waits for vectors of what is new
 _PAUSE_SECONDS = 60.0  # after a failure, before a search asks for vectors again
@@ -90,7 +91,7 @@ class DiskMemory:
         """Return the best passages of what is on disk now, best first."""
         async with self._lock:
             version = await self._take_in(documents)
-            version = await self._fill(version, self._now() + _SEARCH_SECONDS)
+            version = await self._fill(version, _SEARCH_SECONDS)
         vector = await self._embed_question(query)
         found = await in_turn(self._table.search, query, vector, max(1, count))
         await self._tell_state(version)
@@ -149,14 +150,17 @@ class DiskMemory:
 
     def _read(self, look: _Look, keys: Sequence[FileKey]) -> int:
         """Put files into the index, whole; return how many could not be read, of which nothing stays there."""
-        files, gone = [], []
+        files: list[ChunkedFile] = []
+        gone, known = [], self._table.list_versions()[1]
         for key in keys:
             try:
                 files.append(look.read(key))
             except ToolError as error:
                 log.info("the memory %s is not searched: %s", key.path, error)
                 gone.append(key)
-        known = self._table.list_versions()[1]
+            if sum(len(file.chunks) for file in files) > _CHUNK_BATCH:
+                self._table.write(files)
+                files = []
         if files or any(key in known for key in gone):
             self._table.write(files, gone)
         return len(gone)
@@ -171,27 +175,33 @@ class DiskMemory:
                 self._problem = str(error)
         return self._chosen
 
-    async def _fill(self, version: int, until: float | None) -> int:
+    async def _fill(self, version: int, seconds: float | None) -> int:
         """Make the vectors that are missing, as far as there is time; what fails is told, and tried again later."""
-        embedder, table = await self._embedder(), self._table
-        if embedder is None or version == self._filled or self._now() < self._pause_until:
+        embedder = await self._embedder()
+        if embedder is None or self._now() < self._pause_until:
             return version
         try:
-            await in_turn(table.use_model, embedder.model)
-            version, missing = await in_thread(table.missing)
-            while missing:  # chunks that others replaced meanwhile are missing again
-                for at in range(0, len(missing), _TEXT_BATCH):
-                    if until is not None and self._now() > until:
-                        self._problem = f"{len(missing) - at} chunks without vectors yet were searched by words alone"
-                        return version
-                    await self._fill_batch(embedder, missing[at : at + _TEXT_BATCH])
-                version, missing = await in_thread(table.missing)
-            version = await in_thread(table.compact)
+            if version != self._filled:
+                async with asyncio.timeout(seconds):
+                    self._filled = version = await self._fill_all(embedder)
+        except TimeoutError:
+            self._fail(f"{embedder.provider} made not all vectors in {seconds:g} seconds")
         except ToolError as error:
-            self._fail(error)
-            return version
-        self._problem, self._filled = "", version
+            self._fail(str(error))
+        else:
+            self._problem = ""
         return version
+
+    async def _fill_all(self, embedder: Embedder) -> int:
+        table = self._table
+        await in_turn(table.use_model, embedder.model)
+        for _ in range(_ROUNDS):  # what others replaced meanwhile is missing again
+            missing = await in_thread(table.missing)
+            if not missing:
+                return await in_thread(table.compact)
+            for at in range(0, len(missing), _TEXT_BATCH):
+                await self._fill_batch(embedder, missing[at : at + _TEXT_BATCH])
+        raise ToolError("the memory changes faster than vectors are made")
 
     async def _fill_batch(self, embedder: Embedder, ids: Sequence[int]) -> None:
         texts = await in_turn(self._table.texts, ids)
@@ -204,16 +214,17 @@ class DiskMemory:
         if embedder is None or self._now() < self._pause_until:
             return None
         try:
-            vectors = await embedder.embed([question[:_QUESTION_CHARS]])
-        except ToolError as error:
-            self._fail(error)
+            async with asyncio.timeout(_SEARCH_SECONDS):
+                vectors = await embedder.embed([question[:_QUESTION_CHARS]])
+        except (ToolError, TimeoutError) as error:
+            self._fail(str(error) or f"{embedder.provider} made no vector in {_SEARCH_SECONDS:g} seconds")
             return None
         question_vector: Vectors = vectors[0]
         return question_vector
 
-    def _fail(self, error: ToolError) -> None:
-        log.warning("a memory is searched by words alone: %s", error)
-        self._problem = f"searched by words alone: {error}"
+    def _fail(self, why: str) -> None:
+        log.warning("a memory is searched by words alone: %s", why)
+        self._problem = f"searched by words alone: {why}"
         self._pause_until = self._now() + _PAUSE_SECONDS
 
     async def _tell_state(self, version: int) -> MemoryState:

@@ -185,10 +185,10 @@ class MemoryTable:
     def state(self) -> IndexState:
         return self._transact(_state)
 
-    def missing(self) -> tuple[int, list[int]]:
-        """Return a chunk for every text that has no vector, and in which version of the tables that is so."""
+    def missing(self) -> list[int]:
+        """Return a chunk for every text that has no vector."""
         wanted = "SELECT min(id) FROM missing JOIN chunks USING (hash) GROUP BY hash ORDER BY 1"
-        return self._transact(lambda db: (_state(db).version, [id for (id,) in db.execute(wanted)]))
+        return self._transact(lambda db: [id for (id,) in db.execute(wanted)])
 
     def texts(self, ids: Sequence[int]) -> list[tuple[bytes, str]]:
         """Return the hashes and the texts of chunks; of those that are gone by now, none."""
@@ -206,9 +206,7 @@ class MemoryTable:
             state = _state(db)
             if state.model == model and self._is_whole(state):
                 return
-            db.execute("DELETE FROM vectors")
-            db.execute("INSERT OR IGNORE INTO missing SELECT hash FROM chunks")
-            _begin_matrix(db, model, 0, 0)
+            _forget_vectors(db, model)
 
         state = self.state()
         if state.model != model or not self._is_whole(state):
@@ -222,7 +220,8 @@ class MemoryTable:
             if state.model != model or not self._is_whole(state):
                 return
             if state.rows and vectors.shape[1] != state.dims:
-                raise ToolError(f"{model} gave vectors of {vectors.shape[1]} numbers, before it were {state.dims}")
+                _forget_vectors(db, model)  # another model under the same name
+                return
             fresh = {
                 hash: at
                 for at, hash in enumerate(hashes)
@@ -246,10 +245,7 @@ class MemoryTable:
             counts = (vectors.shape[1], state.rows + len(fresh))
             db.execute("UPDATE state SET version = version + 1, dims = ?, rows = ?", counts)
 
-        try:
-            self._transact(step, writes=True)
-        except OSError as error:
-            raise self._file.failure(error) from error
+        self._transact(step, writes=True)
 
     def compact(self) -> int:
         """Write the matrix anew when many of its rows belong to nobody, and take away those of before.
@@ -395,6 +391,13 @@ def _state(db: apsw.Connection) -> IndexState:
 def _begin_matrix(db: apsw.Connection, model: str, dims: int, rows: int) -> None:
     changed = "version = version + 1, generation = generation + 1, model = ?, dims = ?, rows = ?"
     db.execute(f"UPDATE state SET {changed}", (model, dims, rows))  # noqa: S608  no value of others
+
+
+def _forget_vectors(db: apsw.Connection, model: str) -> None:
+    """Begin anew with the vectors of a model."""
+    db.execute("DELETE FROM vectors")
+    db.execute("INSERT OR IGNORE INTO missing SELECT hash FROM chunks")
+    _begin_matrix(db, model, 0, 0)
 
 
 def _forget(db: apsw.Connection, key: FileKey) -> set[bytes]:
