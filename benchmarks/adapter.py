@@ -224,8 +224,8 @@ def memory(spec: Mapping[str, Any]) -> dict[str, Any]:
                 found.append({passage.start_line - 1 for passage in passages})
         return times, found
 
-    by_vector, found = timed(lambda query: table.search("", query, most), list(queries[:count]))
-    by_words, _ = timed(lambda query: table.search(query, None, most), asked)
+    by_vector, found = timed(lambda query: table.search("", query, most)[1], list(queries[:count]))
+    by_words, _ = timed(lambda query: table.search(query, None, most)[1], asked)
     truth = [set(np.argpartition(vectors @ query, -most)[-most:].tolist()) for query in queries[:count]]
     size = sum(path.stat().st_size for path in folder.glob("toolcrib-memory*"))
     table.close()

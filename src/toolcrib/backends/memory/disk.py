@@ -5,6 +5,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,12 +31,17 @@ _PAUSE_SECONDS = 60.0  # after a failure, before a search asks for vectors again
 
 
 class _Look(NamedTuple):
-    """What is on disk, and what of it the index does not have."""
+    """What is on disk, and what of it the index does not have; `version` is that of the tables then."""
 
+    version: int
     listed: NoteList
     documents: Mapping[str, MemoryDocument]
     changed: Sequence[FileKey] = ()
     gone: Sequence[FileKey] = ()
+
+    @property
+    def is_same(self) -> bool:
+        return not self.changed and not self.gone
 
     def list_all(self) -> tuple[Mapping[str, NoteVersion], Mapping[str, str]]:
         return self.listed.notes, {path: each.version for path, each in self.documents.items()}
@@ -67,7 +73,7 @@ class DiskMemory:
         self._state = MemoryState(files=0, chunks=0, provider="none")
         self._counted = 0  # the version of the tables that the state counts
         self._filled = 0  # the version in which nothing lacks a vector
-        self._seen: tuple[int, _Look] | None = None  # the version that was the same as the disk
+        self._seen: _Look | None = None  # when disk and index were last the same
         self._left_out = self._problem = ""
         self._pause_until = 0.0
 
@@ -82,19 +88,23 @@ class DiskMemory:
         """Take in what has changed on disk, or everything when `anew`; vectors of the same text are kept."""
         async with self._lock:
             self._pause_until = 0.0
-            version = await self._take_in(documents, anew=anew, progress=progress)
+            look = await in_turn(self._look, documents, anew)
+            version = await self._take_in(look, progress)
             return await self._tell_state(await self._fill(version, None))
 
     async def search(
         self, query: str, documents: Sequence[MemoryDocument] = (), *, count: int = 6, min_score: float = 0.0
     ) -> list[MemoryPassage]:
         """Return the best passages of what is on disk now, best first."""
-        async with self._lock:
-            version = await self._take_in(documents)
-            version = await self._fill(version, _SEARCH_SECONDS)
         vector = await self._embed_question(query)
-        found = await in_turn(self._table.search, query, vector, max(1, count))
-        await self._tell_state(version)
+        ask = partial(self._table.search, query, vector, max(1, count))
+        async with self._lock:
+            # mostly nothing has changed: the answer is looked for while the files are looked at
+            look, (version, found) = await asyncio.gather(in_turn(self._look, documents), in_turn(ask))
+            if not look.is_same or look.version != version or version != self._filled:
+                version = await self._fill(await self._take_in(look), _SEARCH_SECONDS)
+                _, found = await in_turn(ask)
+            await self._tell_state(version)
         return [passage for passage in found if passage.score >= min_score]
 
     async def close(self) -> None:
@@ -117,11 +127,8 @@ class DiskMemory:
             self._opened = MemoryTable(path)
         return self._opened
 
-    async def _take_in(
-        self, documents: Sequence[MemoryDocument], *, anew: bool = False, progress: SyncProgress | None = None
-    ) -> int:
+    async def _take_in(self, look: _Look, progress: SyncProgress | None = None) -> int:
         """Bring the index up to date; return the version of the tables that then holds."""
-        look, version = await in_turn(self._look, {each.path: each for each in documents}, anew)
         failed = 0
         if look.gone:
             await in_thread(self._table.write, (), look.gone)
@@ -129,24 +136,23 @@ class DiskMemory:
             failed += await in_thread(self._read, look, look.changed[at : at + _FILE_BATCH])
             if progress is not None:
                 progress(min(at + _FILE_BATCH, len(look.changed)), len(look.changed))
-        self._left_out = "; ".join(
-            filter(None, (look.listed.describe(), f"{failed} could not be read" if failed else ""))
-        )
-        if look.gone or look.changed:
+        told = (look.listed.describe(), f"{failed} could not be read" if failed else "")
+        self._left_out = "; ".join(filter(None, told))
+        if not look.is_same:
             return (await in_turn(self._table.state)).version
-        self._seen = version, look
-        return version
+        self._seen = look
+        return look.version
 
-    def _look(self, documents: Mapping[str, MemoryDocument], anew: bool) -> tuple[_Look, int]:
-        """Return what is on disk now, and the version of the tables that it was compared with."""
-        look = _Look(list_notes(self._places), documents)
+    def _look(self, documents: Sequence[MemoryDocument], anew: bool = False) -> _Look:
+        """Return what is on disk now, compared with the index; `anew` is as if that had nothing."""
         version, known = self._table.list_versions()
-        if self._seen and not anew and version == self._seen[0] and self._seen[1].list_all() == look.list_all():
-            return look, version
+        look = _Look(version, list_notes(self._places), {each.path: each for each in documents})
+        if self._seen and not anew and version == self._seen.version and self._seen.list_all() == look.list_all():
+            return look
         wanted = {FileKey("memory", path): str(look.listed.notes[path]) for path in sorted(look.listed.notes)}
-        wanted.update((FileKey("sessions", path), each.version) for path, each in documents.items())
+        wanted.update((FileKey("sessions", path), each.version) for path, each in look.documents.items())
         changed = [key for key in wanted if anew or known.get(key) != wanted[key]]
-        return look._replace(changed=changed, gone=[key for key in known if key not in wanted]), version
+        return look._replace(changed=changed, gone=[key for key in known if key not in wanted])
 
     def _read(self, look: _Look, keys: Sequence[FileKey]) -> int:
         """Put files into the index, whole; return how many could not be read, of which nothing stays there."""
@@ -178,6 +184,8 @@ class DiskMemory:
     async def _fill(self, version: int, seconds: float | None) -> int:
         """Make the vectors that are missing, as far as there is time; what fails is told, and tried again later."""
         embedder = await self._embedder()
+        if embedder is None:
+            self._filled = version
         if embedder is None or self._now() < self._pause_until:
             return version
         try:

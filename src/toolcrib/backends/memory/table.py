@@ -125,16 +125,17 @@ class MemoryTable:
     def _transact(self, step: Callable[[apsw.Connection], T], *, writes: bool = False) -> T:
         try:
             return self._file.transact(step, writes=writes)
-        except ToolError:
-            if not self._discard_broken():
+        except ToolError as error:
+            if error.code != "unavailable":
                 raise
+        self._discard_broken()
         return self._file.transact(step, writes=writes)
 
-    def _discard_broken(self) -> bool:
+    def _discard_broken(self) -> None:
+        """Throw away what was found broken and set aside, by us or by another thread, and the vectors with it."""
         broken = list(self.path.parent.glob(f"{self.path.name}.broken-*"))
         for each in (*broken, *(self._matrices() if broken else ())):
             each.unlink(missing_ok=True)
-        return bool(broken)
 
     # Files and their chunks.
 
@@ -298,17 +299,20 @@ class MemoryTable:
 
     # Searches.
 
-    def search(self, question: str, vector: "Vectors | None", count: int) -> list[MemoryPassage]:
-        """Return the passages that are best by words and, with a vector of length 1, by meaning."""
+    def search(self, question: str, vector: "Vectors | None", count: int) -> tuple[int, list[MemoryPassage]]:
+        """Return the passages that are best by words and, with a vector of length 1, by meaning.
+
+        Before them, in which version of the tables they are.
+        """
         most = max(_CANDIDATES, 4 * count)
         terms = list_terms(question)
 
-        def step(db: apsw.Connection) -> list[MemoryPassage]:
+        def step(db: apsw.Connection) -> tuple[int, list[MemoryPassage]]:
             lists = [_rank_by_words(db, terms, most)]
             if vector is not None:
                 lists.append(self._rank_by_vector(db, vector, most))
             places = _places(db, {id for ranked in lists for id in ranked})
-            return fuse(lists, places, count)
+            return _state(db).version, fuse(lists, places, count)
 
         return self._transact(step)
 
