@@ -1,4 +1,4 @@
-"""A memory of 100,000 chunks in 2,000 files: against one numpy product, and against FTS5 and that product.
+"""A memory of 100,000 chunks in 1,000 files: against one numpy product, and against FTS5 and that product.
 
 Every figure is that of five questions. The vectors are random, of 384 numbers; words are as frequent as those of a
 language. The floor knows which rows it wants and shows nothing of them; ours first looks at every file on disk, and
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["RandomEmbedder", "grow", "measure", "rows_from"]
 
 VECTOR_BAR, HYBRID_BAR, COLD_BAR, WALK_BAR = 1.5, 1.5, 1.0, 4.0
-FILES, SECTIONS, DIMS = 2_000, 50, 384
+FILES, SECTIONS, DIMS = 1_000, 100, 384
 MANY_FILES = 10_000
 QUESTIONS, COUNT = 5, 10
 

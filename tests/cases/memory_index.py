@@ -39,7 +39,7 @@ def _search(args: Json) -> list[Json]:
         table = MemoryTable(Path(name) / "index")
         docs = enumerate(args["docs"])
         table.write(ChunkedFile(FileKey("memory", f"d{at}"), "1", [Chunk(1, 1, text)]) for at, text in docs)
-        found = table.search(args["query"], None, 200)
+        _, found = table.search(args["query"], None, 200)
         table.close()
     return [{"id": each.path, "textScore": each.score} for each in found]
 

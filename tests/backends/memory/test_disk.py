@@ -145,6 +145,33 @@ async def test_another_model_makes_all_vectors_anew(tmp_path: Path) -> None:
         await memory.close()
 
 
+async def test_a_model_that_is_another_under_the_same_name_makes_all_vectors_anew(tmp_path: Path) -> None:
+    fill(tmp_path, {"MEMORY.md": "an otter", "memory/a.md": "a badger"})
+    embedder = WordEmbedder({"beast": "otter"})
+    memory = open_memory(tmp_path, embedder)
+    await memory.sync()
+    embedder.dims = 512
+    fill(tmp_path, {"memory/b.md": "a marten"})
+    assert (await memory.sync()).problem == ""
+    assert await paths(memory, "beast") == ["MEMORY.md"]
+
+
+async def test_a_provider_that_recovers_is_asked_again_after_a_pause(tmp_path: Path) -> None:
+    now = [0.0]
+    fill(tmp_path, {"MEMORY.md": "an otter"})
+    embedder = WordEmbedder({"beast": "otter"})
+    memory = DiskMemory(MemoryPlaces(tmp_path, (), tmp_path / "index"), lambda: embedder, now=lambda: now[0])
+    assert await paths(memory, "beast") == ["MEMORY.md"]
+    embedder.failure = "the provider is down"
+    assert await paths(memory, "beast") == []
+    embedder.failure = ""
+    assert await paths(memory, "beast") == []
+    assert memory.state.problem == "searched by words alone: the provider is down"
+    now[0] += 61
+    assert await paths(memory, "beast") == ["MEMORY.md"]
+    assert memory.state.problem == ""
+
+
 async def test_an_index_is_there_for_the_next_process(tmp_path: Path) -> None:
     fill(tmp_path, {"MEMORY.md": "an otter", "memory/a.md": "a badger"})
     first, later = WordEmbedder(), WordEmbedder({"beast": "otter"})

@@ -5,6 +5,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,19 +23,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib")
 
-_FILE_BATCH, _TEXT_BATCH = 64, 128
+_FILE_BATCH, _CHUNK_BATCH, _TEXT_BATCH = 64, 2_000, 128  # others wait while a batch of files or chunks is written
+_ROUNDS = 10
 _QUESTION_CHARS = 2_000
 _SEARCH_SECONDS = 20.0  # that a search waits for vectors of what is new
 _PAUSE_SECONDS = 60.0  # after a failure, before a search asks for vectors again
 
 
 class _Look(NamedTuple):
-    """What is on disk, and what of it the index does not have."""
+    """What is on disk, and what of it the index does not have; `version` is that of the tables then."""
 
+    version: int
     listed: NoteList
     documents: Mapping[str, MemoryDocument]
     changed: Sequence[FileKey] = ()
     gone: Sequence[FileKey] = ()
+
+    @property
+    def is_same(self) -> bool:
+        return not self.changed and not self.gone
 
     def list_all(self) -> tuple[Mapping[str, NoteVersion], Mapping[str, str]]:
         return self.listed.notes, {path: each.version for path, each in self.documents.items()}
@@ -66,7 +73,7 @@ class DiskMemory:
         self._state = MemoryState(files=0, chunks=0, provider="none")
         self._counted = 0  # the version of the tables that the state counts
         self._filled = 0  # the version in which nothing lacks a vector
-        self._seen: tuple[int, _Look] | None = None  # the version that was the same as the disk
+        self._seen: _Look | None = None  # when disk and index were last the same
         self._left_out = self._problem = ""
         self._pause_until = 0.0
 
@@ -81,19 +88,23 @@ class DiskMemory:
         """Take in what has changed on disk, or everything when `anew`; vectors of the same text are kept."""
         async with self._lock:
             self._pause_until = 0.0
-            version = await self._take_in(documents, anew=anew, progress=progress)
+            look = await in_turn(self._look, documents, anew)
+            version = await self._take_in(look, progress)
             return await self._tell_state(await self._fill(version, None))
 
     async def search(
         self, query: str, documents: Sequence[MemoryDocument] = (), *, count: int = 6, min_score: float = 0.0
     ) -> list[MemoryPassage]:
         """Return the best passages of what is on disk now, best first."""
-        async with self._lock:
-            version = await self._take_in(documents)
-            version = await self._fill(version, self._now() + _SEARCH_SECONDS)
         vector = await self._embed_question(query)
-        found = await in_turn(self._table.search, query, vector, max(1, count))
-        await self._tell_state(version)
+        ask = partial(self._table.search, query, vector, max(1, count))
+        async with self._lock:
+            # mostly nothing has changed: the answer is looked for while the files are looked at
+            look, (version, found) = await asyncio.gather(in_turn(self._look, documents), in_turn(ask))
+            if not look.is_same or look.version != version or version != self._filled:
+                version = await self._fill(await self._take_in(look), _SEARCH_SECONDS)
+                _, found = await in_turn(ask)
+            await self._tell_state(version)
         return [passage for passage in found if passage.score >= min_score]
 
     async def close(self) -> None:
@@ -116,11 +127,8 @@ class DiskMemory:
             self._opened = MemoryTable(path)
         return self._opened
 
-    async def _take_in(
-        self, documents: Sequence[MemoryDocument], *, anew: bool = False, progress: SyncProgress | None = None
-    ) -> int:
+    async def _take_in(self, look: _Look, progress: SyncProgress | None = None) -> int:
         """Bring the index up to date; return the version of the tables that then holds."""
-        look, version = await in_turn(self._look, {each.path: each for each in documents}, anew)
         failed = 0
         if look.gone:
             await in_thread(self._table.write, (), look.gone)
@@ -128,35 +136,39 @@ class DiskMemory:
             failed += await in_thread(self._read, look, look.changed[at : at + _FILE_BATCH])
             if progress is not None:
                 progress(min(at + _FILE_BATCH, len(look.changed)), len(look.changed))
-        self._left_out = "; ".join(
-            filter(None, (look.listed.describe(), f"{failed} could not be read" if failed else ""))
-        )
-        if look.gone or look.changed:
+        told = (look.listed.describe(), f"{failed} could not be read" if failed else "")
+        self._left_out = "; ".join(filter(None, told))
+        if not look.is_same:
             return (await in_turn(self._table.state)).version
-        self._seen = version, look
-        return version
+        self._seen = look
+        return look.version
 
-    def _look(self, documents: Mapping[str, MemoryDocument], anew: bool) -> tuple[_Look, int]:
-        """Return what is on disk now, and the version of the tables that it was compared with."""
-        look = _Look(list_notes(self._places), documents)
+    def _look(self, documents: Sequence[MemoryDocument], anew: bool = False) -> _Look:
+        """Return what is on disk now, compared with the index; `anew` is as if that had nothing."""
         version, known = self._table.list_versions()
-        if self._seen and not anew and version == self._seen[0] and self._seen[1].list_all() == look.list_all():
-            return look, version
+        look = _Look(version, list_notes(self._places), {each.path: each for each in documents})
+        if self._seen and not anew and version == self._seen.version and self._seen.list_all() == look.list_all():
+            return look
         wanted = {FileKey("memory", path): str(look.listed.notes[path]) for path in sorted(look.listed.notes)}
-        wanted.update((FileKey("sessions", path), each.version) for path, each in documents.items())
+        wanted.update((FileKey("sessions", path), each.version) for path, each in look.documents.items())
         changed = [key for key in wanted if anew or known.get(key) != wanted[key]]
-        return look._replace(changed=changed, gone=[key for key in known if key not in wanted]), version
+        return look._replace(changed=changed, gone=[key for key in known if key not in wanted])
 
     def _read(self, look: _Look, keys: Sequence[FileKey]) -> int:
         """Put files into the index, whole; return how many could not be read, of which nothing stays there."""
-        files, gone = [], []
+        files: list[ChunkedFile] = []
+        gone, known = [], self._table.list_versions()[1]
         for key in keys:
             try:
                 files.append(look.read(key))
             except ToolError as error:
                 log.info("the memory %s is not searched: %s", key.path, error)
                 gone.append(key)
-        self._table.write(files, gone)
+            if sum(len(file.chunks) for file in files) > _CHUNK_BATCH:
+                self._table.write(files)
+                files = []
+        if files or any(key in known for key in gone):
+            self._table.write(files, gone)
         return len(gone)
 
     async def _embedder(self) -> Embedder | None:
@@ -169,27 +181,35 @@ class DiskMemory:
                 self._problem = str(error)
         return self._chosen
 
-    async def _fill(self, version: int, until: float | None) -> int:
+    async def _fill(self, version: int, seconds: float | None) -> int:
         """Make the vectors that are missing, as far as there is time; what fails is told, and tried again later."""
-        embedder, table = await self._embedder(), self._table
-        if embedder is None or version == self._filled or self._now() < self._pause_until:
+        embedder = await self._embedder()
+        if embedder is None:
+            self._filled = version
+        if embedder is None or self._now() < self._pause_until:
             return version
         try:
-            await in_turn(table.use_model, embedder.model)
-            version, missing = await in_thread(table.missing)
-            while missing:  # chunks that others replaced meanwhile are missing again
-                for at in range(0, len(missing), _TEXT_BATCH):
-                    if until is not None and self._now() > until:
-                        self._problem = f"{len(missing) - at} chunks without vectors yet were searched by words alone"
-                        return version
-                    await self._fill_batch(embedder, missing[at : at + _TEXT_BATCH])
-                version, missing = await in_thread(table.missing)
-            version = await in_thread(table.compact)
+            if version != self._filled:
+                async with asyncio.timeout(seconds):
+                    self._filled = version = await self._fill_all(embedder)
+        except TimeoutError:
+            self._fail(f"{embedder.provider} made not all vectors in {seconds:g} seconds")
         except ToolError as error:
-            self._fail(error)
-            return version
-        self._problem, self._filled = "", version
+            self._fail(str(error))
+        else:
+            self._problem = ""
         return version
+
+    async def _fill_all(self, embedder: Embedder) -> int:
+        table = self._table
+        await in_turn(table.use_model, embedder.model)
+        for _ in range(_ROUNDS):  # what others replaced meanwhile is missing again
+            missing = await in_thread(table.missing)
+            if not missing:
+                return await in_thread(table.compact)
+            for at in range(0, len(missing), _TEXT_BATCH):
+                await self._fill_batch(embedder, missing[at : at + _TEXT_BATCH])
+        raise ToolError("the memory changes faster than vectors are made")
 
     async def _fill_batch(self, embedder: Embedder, ids: Sequence[int]) -> None:
         texts = await in_turn(self._table.texts, ids)
@@ -202,16 +222,17 @@ class DiskMemory:
         if embedder is None or self._now() < self._pause_until:
             return None
         try:
-            vectors = await embedder.embed([question[:_QUESTION_CHARS]])
-        except ToolError as error:
-            self._fail(error)
+            async with asyncio.timeout(_SEARCH_SECONDS):
+                vectors = await embedder.embed([question[:_QUESTION_CHARS]])
+        except (ToolError, TimeoutError) as error:
+            self._fail(str(error) or f"{embedder.provider} made no vector in {_SEARCH_SECONDS:g} seconds")
             return None
         question_vector: Vectors = vectors[0]
         return question_vector
 
-    def _fail(self, error: ToolError) -> None:
-        log.warning("a memory is searched by words alone: %s", error)
-        self._problem = f"searched by words alone: {error}"
+    def _fail(self, why: str) -> None:
+        log.warning("a memory is searched by words alone: %s", why)
+        self._problem = f"searched by words alone: {why}"
         self._pause_until = self._now() + _PAUSE_SECONDS
 
     async def _tell_state(self, version: int) -> MemoryState:

@@ -125,16 +125,17 @@ class MemoryTable:
     def _transact(self, step: Callable[[apsw.Connection], T], *, writes: bool = False) -> T:
         try:
             return self._file.transact(step, writes=writes)
-        except ToolError:
-            if not self._discard_broken():
+        except ToolError as error:
+            if error.code != "unavailable":
                 raise
+        self._discard_broken()
         return self._file.transact(step, writes=writes)
 
-    def _discard_broken(self) -> bool:
+    def _discard_broken(self) -> None:
+        """Throw away what was found broken and set aside, by us or by another thread, and the vectors with it."""
         broken = list(self.path.parent.glob(f"{self.path.name}.broken-*"))
         for each in (*broken, *(self._matrices() if broken else ())):
             each.unlink(missing_ok=True)
-        return bool(broken)
 
     # Files and their chunks.
 
@@ -185,10 +186,10 @@ class MemoryTable:
     def state(self) -> IndexState:
         return self._transact(_state)
 
-    def missing(self) -> tuple[int, list[int]]:
-        """Return a chunk for every text that has no vector, and in which version of the tables that is so."""
+    def missing(self) -> list[int]:
+        """Return a chunk for every text that has no vector."""
         wanted = "SELECT min(id) FROM missing JOIN chunks USING (hash) GROUP BY hash ORDER BY 1"
-        return self._transact(lambda db: (_state(db).version, [id for (id,) in db.execute(wanted)]))
+        return self._transact(lambda db: [id for (id,) in db.execute(wanted)])
 
     def texts(self, ids: Sequence[int]) -> list[tuple[bytes, str]]:
         """Return the hashes and the texts of chunks; of those that are gone by now, none."""
@@ -206,9 +207,7 @@ class MemoryTable:
             state = _state(db)
             if state.model == model and self._is_whole(state):
                 return
-            db.execute("DELETE FROM vectors")
-            db.execute("INSERT OR IGNORE INTO missing SELECT hash FROM chunks")
-            _begin_matrix(db, model, 0, 0)
+            _forget_vectors(db, model)
 
         state = self.state()
         if state.model != model or not self._is_whole(state):
@@ -222,7 +221,8 @@ class MemoryTable:
             if state.model != model or not self._is_whole(state):
                 return
             if state.rows and vectors.shape[1] != state.dims:
-                raise ToolError(f"{model} gave vectors of {vectors.shape[1]} numbers, before it were {state.dims}")
+                _forget_vectors(db, model)  # another model under the same name
+                return
             fresh = {
                 hash: at
                 for at, hash in enumerate(hashes)
@@ -246,10 +246,7 @@ class MemoryTable:
             counts = (vectors.shape[1], state.rows + len(fresh))
             db.execute("UPDATE state SET version = version + 1, dims = ?, rows = ?", counts)
 
-        try:
-            self._transact(step, writes=True)
-        except OSError as error:
-            raise self._file.failure(error) from error
+        self._transact(step, writes=True)
 
     def compact(self) -> int:
         """Write the matrix anew when many of its rows belong to nobody, and take away those of before.
@@ -302,17 +299,20 @@ class MemoryTable:
 
     # Searches.
 
-    def search(self, question: str, vector: "Vectors | None", count: int) -> list[MemoryPassage]:
-        """Return the passages that are best by words and, with a vector of length 1, by meaning."""
+    def search(self, question: str, vector: "Vectors | None", count: int) -> tuple[int, list[MemoryPassage]]:
+        """Return the passages that are best by words and, with a vector of length 1, by meaning.
+
+        Before them, in which version of the tables they are.
+        """
         most = max(_CANDIDATES, 4 * count)
         terms = list_terms(question)
 
-        def step(db: apsw.Connection) -> list[MemoryPassage]:
+        def step(db: apsw.Connection) -> tuple[int, list[MemoryPassage]]:
             lists = [_rank_by_words(db, terms, most)]
             if vector is not None:
                 lists.append(self._rank_by_vector(db, vector, most))
             places = _places(db, {id for ranked in lists for id in ranked})
-            return fuse(lists, places, count)
+            return _state(db).version, fuse(lists, places, count)
 
         return self._transact(step)
 
@@ -395,6 +395,13 @@ def _state(db: apsw.Connection) -> IndexState:
 def _begin_matrix(db: apsw.Connection, model: str, dims: int, rows: int) -> None:
     changed = "version = version + 1, generation = generation + 1, model = ?, dims = ?, rows = ?"
     db.execute(f"UPDATE state SET {changed}", (model, dims, rows))  # noqa: S608  no value of others
+
+
+def _forget_vectors(db: apsw.Connection, model: str) -> None:
+    """Begin anew with the vectors of a model."""
+    db.execute("DELETE FROM vectors")
+    db.execute("INSERT OR IGNORE INTO missing SELECT hash FROM chunks")
+    _begin_matrix(db, model, 0, 0)
 
 
 def _forget(db: apsw.Connection, key: FileKey) -> set[bytes]:
