@@ -1,5 +1,6 @@
 """What turns have of a memory: MEMORY.md in the prompt, notes before a talk is shortened, and what subagents get."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -221,6 +222,14 @@ async def test_a_conversation_is_shortened_also_where_no_note_can_be_made_or_kep
         assert any(isinstance(each, Compacted) for each in events)
         assert events[-1].reason == "done"
     assert (tmp_path / "ws" / "memory").read_text() == "a file where a folder should be"
+
+
+async def test_notes_of_many_conversations_at_once_are_all_kept(tmp_path: Path) -> None:
+    async with crib_in(tmp_path) as crib:
+        keys = [f"agent:main:talk-{number}" for number in range(6)]
+        await asyncio.gather(*(shorten_talk(crib, FunctionModel(noting(), SMALL), key=key) for key in keys))
+    kept = written(tmp_path / "ws")
+    assert [key for key in keys if f", {key}\n" not in kept] == []
 
 
 async def test_a_crib_that_keeps_nothing_writes_no_notes(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ Noter = Callable[[str, History], Awaitable[Usage]]
 
 _SECONDS, _TOKENS, _CHARS = 60.0, 1_024, 6_000
 _FILE_BYTES = 1 << 20  # of the notes of one day
-_TRIES = 3
+_TRIES = 16
 _NOTHING = "NOTHING"
 _WRITE = "write"
 _FOUND_CHARS, _FINDERS = 8_000, ("memory_search", "memory_get")

@@ -57,7 +57,7 @@ def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
     if not told["results"]:
         click.echo("nothing was found", err=True)
     if "fallback" in told:
-        click.echo(f"searched by words alone: {escape_controls(told['fallback'])}", err=True)
+        click.echo(f"toolcrib: {escape_controls(told['fallback'])}", err=True)
     return 0 if told["results"] else 1
 
 
