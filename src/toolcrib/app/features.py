@@ -16,7 +16,7 @@ from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.mcp.reach import McpReach
 from toolcrib.backends.memory.disk import DiskMemory
 from toolcrib.backends.memory.embedders import make_embedder
-from toolcrib.backends.memory.folder import MemoryFolder
+from toolcrib.backends.memory.notes import MemoryFolder
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document

@@ -48,7 +48,7 @@ _KEEPING = (
     "What should last beyond this conversation is written to MEMORY.md (short facts) or memory/YYYY-MM-DD.md (notes)."
 )
 
-AgentId = Annotated[str, Field(max_length=64)]
+_AgentId = Annotated[str, Field(max_length=64)]
 
 
 class MemoryFiles(Protocol):
@@ -113,7 +113,7 @@ class Memories:
         query: Annotated[str, Field(min_length=1, max_length=4_000)],
         maxResults: Annotated[int, Field(ge=1, le=_MAX_RESULTS)] | None = None,  # noqa: N803  as the protocol spells it
         minScore: Annotated[float, Field(ge=0, le=1)] = 0.0,  # noqa: N803
-        agentId: AgentId = "",  # noqa: N803
+        agentId: _AgentId = "",  # noqa: N803
     ) -> dict[str, Any]:
         """Search the caller's memory: passages with their places, the best first, and who made the vectors."""
         memory = self._find(caller, agentId)
@@ -133,7 +133,7 @@ class Memories:
         path: Annotated[str, Field(max_length=4_096)],
         first: Annotated[int, Field(ge=1)] = 1,
         lines: Annotated[int, Field(ge=1)] | None = None,
-        agentId: AgentId = "",  # noqa: N803
+        agentId: _AgentId = "",  # noqa: N803
     ) -> dict[str, Any]:
         """Read lines of a file of the caller's memory."""
         memory = self._find(caller, agentId)
@@ -152,7 +152,7 @@ class Memories:
         return {**told, "next": found.first + found.count} if found.more else told
 
     @rpc("memory.status", scope="read")
-    async def status(self, caller: Caller, agentId: AgentId = "") -> dict[str, Any]:  # noqa: N803
+    async def status(self, caller: Caller, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803
         """Tell where the caller's memory lies, what is in it, and how it is searched; the owner is told of all."""
         memory = self._find(caller, agentId)
         index = await self._index_of(memory)
@@ -161,7 +161,7 @@ class Memories:
         return told | ({"people": self._list_people(memory.agent)} if self._core.is_owner(caller) else {})
 
     @rpc("memory.reindex", scope="admin")
-    async def reindex(self, caller: Caller, progress: Progress, agentId: AgentId = "") -> dict[str, Any]:  # noqa: N803
+    async def reindex(self, caller: Caller, progress: Progress, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803
         """Read every file of the caller's memory anew."""
         memory = self._find(caller, agentId)
         index, documents = await self._index_of(memory), await self._documents(memory, caller)
