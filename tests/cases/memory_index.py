@@ -16,7 +16,6 @@ from toolcrib.define.memory import MemoryPlaces
 
 from .files import content_of, folder_of
 from .load import Case
-from .outcome import Absent
 
 Json = dict[str, Any]
 
@@ -42,6 +41,12 @@ def _search(args: Json) -> list[Json]:
         _, found = table.search(args["query"], None, 200)
         table.close()
     return [{"id": each.path, "textScore": each.score} for each in found]
+
+
+def _score(args: Json) -> float:
+    """Return the score of a chunk that FTS5 gave this rank, and that was found alone."""
+    place = ChunkPlace("memory", "a.md", 1, 1, "")
+    return fuse([{0: -(args["rank"] or 0)}], {0: place}, 1)[0].score
 
 
 def _merge(args: Json) -> list[Json]:
@@ -84,7 +89,7 @@ def _same_product(case: Case, ours: Any) -> str:
 
 
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
-    "bm25RankToScore": lambda args: Absent("no score is made of one rank: ranks are fused"),
+    "bm25RankToScore": _score,
     "buildFtsQuery": lambda args: " OR ".join(list_terms(args["raw"])) or None,
     "chunkMarkdown": _chunk,
     "cosineSimilarity": _compare,

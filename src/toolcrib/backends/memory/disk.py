@@ -99,8 +99,8 @@ class DiskMemory:
         vector = await self._embed_question(query)
         ask = partial(self._table.search, query, vector, max(1, count))
         async with self._lock:
-            # mostly nothing has changed: the answer is looked for while the files are looked at
-            look, (version, found) = await asyncio.gather(in_turn(self._look, documents), in_turn(ask))
+            # mostly nothing has changed, and then one thread does it all
+            look, (version, found) = await in_turn(lambda: (self._look(documents), ask()))
             if not look.is_same or look.version != version or version != self._filled:
                 version = await self._fill(await self._take_in(look), _SEARCH_SECONDS)
                 _, found = await in_turn(ask)

@@ -70,7 +70,6 @@ _TABLES = (
     CREATE VIRTUAL TABLE words USING fts5 (
         text, content = '', contentless_delete = 1, tokenize = "porter unicode61 categories 'L* N* M* Co'"
     );
-    CREATE VIRTUAL TABLE word_counts USING fts5vocab (words, row);
     """,
 )
 
