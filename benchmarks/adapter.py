@@ -8,7 +8,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,12 +24,27 @@ from toolcrib import open as open_crib
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.adapter.forms import to_gemini_form, to_strict_form
 from toolcrib.app import Belt
+from toolcrib.backends.memory.chunks import Chunk
+from toolcrib.backends.memory.table import ChunkedFile, FileKey, MemoryTable
 from toolcrib.config.load import load
+from toolcrib.define.memory import MemoryPassage
 from toolcrib.define.model import Request
 from toolcrib.testing.models import FunctionModel, Reply, call_reply, text_reply
 from toolcrib.tools.web._documents import read_html
 
-__all__ = ["agent_loop", "files", "parallel", "policy", "schema", "search", "tool_call", "web", "worlds_from"]
+__all__ = [
+    "agent_loop",
+    "build_index",
+    "files",
+    "memory",
+    "parallel",
+    "policy",
+    "schema",
+    "search",
+    "tool_call",
+    "web",
+    "worlds_from",
+]
 
 # The groups of the documents, as the other contestants have them: theirs of `fs` holds no search.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -185,6 +200,65 @@ def web(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**taken, "main_kept": share("main"), "noise_kept": share("noise")}
 
 
+def memory(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a search by meaning and one by words take, of the index alone; it is built once per data folder."""
+    import numpy as np  # noqa: PLC0415  the other measures do without it
+
+    folder, shared = Path(spec["data"]), import_module("bench_adapter")
+    count, most = spec["params"]["queries"], 10
+    vectors, queries = (np.fromfile(folder / f"{name}.f32", "f4").reshape(-1, 384) for name in ("vectors", "queries"))
+    asked = [" ".join(words) for words in json.loads((folder / "queries.json").read_text(encoding="utf-8"))[:count]]
+    table, began = MemoryTable(folder / "toolcrib-memory"), time.perf_counter()
+    note = folder / "toolcrib-memory.s"
+    if not note.exists():
+        build_index(table, (folder / "chunks.txt").read_text(encoding="utf-8").splitlines(), vectors)
+        note.write_text(str(time.perf_counter() - began))
+
+    def timed(search: Callable[[Any], list[MemoryPassage]], each: Sequence[Any]) -> tuple[list[float], list[Any]]:
+        times, found = [], []
+        for at, question in enumerate([*each[:5], *each]):
+            began = time.perf_counter()
+            passages = search(question)
+            if at >= 5:  # the first ones only warm it up
+                times.append((time.perf_counter() - began) * 1e3)
+                found.append({passage.start_line - 1 for passage in passages})
+        return times, found
+
+    by_vector, found = timed(lambda query: table.search("", query, most)[1], list(queries[:count]))
+    by_words, _ = timed(lambda query: table.search(query, None, most)[1], asked)
+    truth = [set(np.argpartition(vectors @ query, -most)[-most:].tolist()) for query in queries[:count]]
+    size = sum(path.stat().st_size for path in folder.glob("toolcrib-memory*"))
+    table.close()
+    return {
+        "build_s": float(note.read_text()),
+        "size_mb": size / 1e6,
+        "recall": sum(len(ours & right) for ours, right in zip(found, truth, strict=True)) / (most * len(truth)),
+        **{f"vec_p{at}_ms": shared.percentile(by_vector, at / 100) for at in (50, 99)},
+        **{f"fts_p{at}_ms": shared.percentile(by_words, at / 100) for at in (50, 99)},
+    }
+
+
+def build_index(table: MemoryTable, texts: Sequence[str], vectors: Any) -> None:
+    """Put texts into an index, fifty to a file, the line of each its number, and their vectors."""
+    for at in range(0, len(texts), 2_000):
+        files = [
+            ChunkedFile(
+                FileKey("memory", f"memory/{first // 50}.md"),
+                "1",
+                [
+                    Chunk(first + each + 1, first + each + 1, text)
+                    for each, text in enumerate(texts[first : first + 50])
+                ],
+            )
+            for first in range(at, min(at + 2_000, len(texts)), 50)
+        ]
+        table.write(files)
+    table.use_model("bench")
+    for at in range(0, len(texts), 1_000):
+        hashes = [Chunk(0, 0, text).hash for text in texts[at : at + 1_000]]
+        table.add_vectors("bench", hashes, vectors[at : at + 1_000])
+
+
 def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
     """Return the harness's tools of each size, under its configuration read as the OpenClaw file that it is."""
     config = document["config"]
@@ -205,5 +279,5 @@ def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
 
 
 if __name__ == "__main__":
-    measures = [agent_loop, files, parallel, policy, schema, search, tool_call, web]
+    measures = [agent_loop, files, memory, parallel, policy, schema, search, tool_call, web]
     import_module("bench_adapter").serve({measure.__name__: measure for measure in measures})

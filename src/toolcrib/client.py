@@ -57,9 +57,14 @@ class GatewayClient:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self._link.close()
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Ask a service for something by name, like `sessions.list`; plain JSON comes back."""
-        return await self._link.ask(method, params)
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, *, progress: Callable[[Any], None] | None = None
+    ) -> Any:
+        """Ask a service for something by name, like `sessions.list`; plain JSON comes back.
+
+        `progress` hears what the method has to say before it is done.
+        """
+        return await self._link.ask(method, params, progress)
 
     async def call(
         self, tool: str, args: Mapping[str, Any] | None = None, *, session: str = "main", dry_run: bool = False

@@ -34,8 +34,7 @@ from .lateness import Stopwatch
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NOT_BUILT = frozenset({"memory_get"})
-_NO_TOOLS = frozenset({"memory_get", "message", "web_fetch"})
+_NO_TOOLS = frozenset({"message", "web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
@@ -43,7 +42,7 @@ _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tri
 def judge(case: Json, profiles: Json) -> Outcome:
     """Build the tree, do what is asked, and look at what was said and at what is on disk."""
     asked = case["input"]
-    if asked["op"] in _NOT_BUILT or (asked["op"] == "tool_params" and asked["tool"] in _NO_TOOLS):
+    if asked["op"] == "tool_params" and asked["tool"] in _NO_TOOLS:
         return LATER
     profile = profiles[case["setup"].get("profile", "ws")]
     with tempfile.TemporaryDirectory() as name:
@@ -173,6 +172,8 @@ class _World:
         """Return what a tool of the shelf says."""
         tool = _TOOLS[name]
         given = {key: value for key, value in args.items() if value is not None}
+        if tool.group == "memory":
+            return await self._remember(name, given)
         if name == "nodes":
             given.setdefault("node", "phone")
         ctx = Ctx(
@@ -184,6 +185,15 @@ class _World:
         if result.status == "error":
             raise ToolError(text)
         return text
+
+    async def _remember(self, name: str, args: Json) -> str:
+        """Return what a tool says that asks for the memory of this workspace."""
+        config = {"workspace": {"root": str(self.root)}, "memory": {"provider": "none"}}
+        async with toolcrib.open(config, env={}, state=self.base / "journal") as crib:
+            result = await crib.belt(toolcrib.OWNER).call(name, args)
+        if result.status == "error":
+            raise ToolError(result.plain_text)
+        return result.plain_text
 
     async def _answer_tool(self, method: str, params: Mapping[str, Any], progress: Any = None) -> Json:
         """Answer as the services of nodes and of the browser do, with a file."""
@@ -310,6 +320,9 @@ _STEPS: Mapping[str, Callable[[_World, Json], Coroutine[Any, Any, str]]] = {
     "list": lambda world, asked: world.tool("ls", {"path": asked["path"]}),
     "grep": lambda world, asked: world.tool("grep", {"path": asked["path"], "pattern": asked["pattern"]}),
     "patch": lambda world, asked: world.tool("apply_patch", {"input": asked["text"]}),
+    "memory_get": lambda world, asked: world.tool(
+        "memory_get", {key: asked.get(key) for key in ("path", "from", "lines")}
+    ),
     "tool_params": lambda world, asked: world.tool(asked["tool"], asked["params"]),
     "canvas": _look_at_canvas,
     "download": lambda world, asked: world.tool("browser", {"action": "download"}),

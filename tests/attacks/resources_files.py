@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import toolcrib
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
+from toolcrib.define.ports import Rpc
 from toolcrib.define.result import Result
 from toolcrib.tools import SHELF
 
@@ -21,6 +23,7 @@ from .lateness import Lateness, Stopwatch
 Json = Mapping[str, Any]
 
 TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
+_NO_RPC = Ports().rpc
 _NAMES = {"old": "oldText", "new": "newText", "glob": "pattern", "patch": "input"}
 
 
@@ -59,10 +62,18 @@ def _verdict(must: Json, done: bool, said: str) -> list[str]:
 
 async def _watched(root: Path, state: Path, name: str, args: Json) -> tuple[bool, str, str]:
     """Return whether the tool did it, what it said, and whether nothing else could be done meanwhile."""
+    if TOOLS[name].group != "memory":
+        return await _run(root, state, name, args)
+    config = {"workspace": {"root": str(root)}, "memory": {"provider": "none"}}
+    async with toolcrib.open(config, env={}, state=state / "crib") as crib:
+        return await _run(root, state, name, args, crib.rpc_for(toolcrib.OWNER, {"read"}))
+
+
+async def _run(root: Path, state: Path, name: str, args: Json, rpc: Rpc = _NO_RPC) -> tuple[bool, str, str]:
     workspaces = Workspaces()
     ctx = Ctx(
         Call(id="1", name=name, args=args, key="1"), Caller(), CallState(),
-        Ports(workspace=workspaces.open(Terms(root=root, state=state), "main")),
+        Ports(workspace=workspaces.open(Terms(root=root, state=state), "main"), rpc=rpc),
     )  # fmt: skip
     lateness, tool = Lateness(), TOOLS[name]
     try:
@@ -82,7 +93,7 @@ def _generated(root: Path, asked: Json) -> Json:
     if asked["tool"] == "grep":
         args = {**asked.get("args", {})}
     if "file_gen" in asked:
-        _file(root / "f.txt", asked["file_gen"])
+        _file(root / ("MEMORY.md" if TOOLS[asked["tool"]].group == "memory" else "f.txt"), asked["file_gen"])
         if asked["tool"] in ("read", "edit", "write"):
             args = {"path": "f.txt", **args}
     if "tree_gen" in asked:
@@ -111,6 +122,13 @@ def _file(path: Path, how: Json) -> None:
 
 
 def _tree(root: Path, how: Json) -> None:
+    if "memory_files" in how:
+        (root / "memory").mkdir()
+        for number in range(how["memory_files"]):
+            (root / "memory" / f"{number}.md").write_text(f"# {number}\n\nlorem ipsum x\n")
+        if how.get("memory_symlink_loop"):
+            (root / "memory" / "loop").symlink_to(".")
+        return
     if "files" in how:
         filler = "lorem ipsum\n" * (how.get("bytes_each", 12) // 12)
         for number in range(how["files"]):

@@ -38,7 +38,7 @@ _NOT_BUILT = frozenset(
         *("log_flood", "ping_pong", "inbound_distinct", "inbound_flood", "inbound_same_id"),
     }
 )
-_NO_TOOLS = frozenset({"browser", "memory_search", "message", "web_search"})
+_NO_TOOLS = frozenset({"browser", "message", "web_search"})
 _PIECE = 60_000  # characters of a piece of long arguments
 _TOGETHER = 65_536  # bytes that are sent at once
 

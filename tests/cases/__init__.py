@@ -46,6 +46,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "openclaw-external-content": ("tests.cases.external_content",),
     "openclaw-gateway": ("tests.cases.gateway",),
     "openclaw-media-web": ("tests.cases.egress", "tests.cases.media_web", "tests.cases.web_search"),
+    "openclaw-memory": ("tests.cases.memory", "tests.cases.memory_index"),
     "openclaw-param-readers": ("tests.cases.param_readers",),
     "openclaw-plugins-config-message": ("tests.cases.plugins_config",),
     "openclaw-policy": ("tests.cases.policy",),

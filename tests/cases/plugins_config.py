@@ -46,7 +46,9 @@ def _same_manifest(case: Case, ours: Any) -> str:
 def _enabled(args: Json) -> Json:
     plugins = args.get("plugins") or {}
     config = load({"plugins": plugins} if plugins else {}, {}, openclaw=True).config
-    return {"enabled": args["id"] in list_enabled_plugins(config)}
+    is_ours = args["id"] == "memory-core" and args.get("origin") == "bundled"  # memory is no plugin here
+    is_on = config.memory.enabled if is_ours else args["id"] in list_enabled_plugins(config)
+    return {"enabled": is_on}
 
 
 def _same_enabled(case: Case, ours: Any) -> str:

@@ -122,14 +122,14 @@ def test_an_openclaw_file_is_told_what_is_not_read_and_loudly_where_it_narrows(
     ("config", "named"),
     [
         ({"browser": {"enabled": False}, "web": {"search": {"enabled": False}}, "cron": {"enabled": True}}, []),
-        ({"memory": {"enabled": True, "provider": "x"}}, ["memory"]),
+        ({"session": {"dmScope": "main"}}, ["session"]),
         ({"web": {"search": {"enabled": False, "provider": "brave"}}}, []),
-        ({"gateway": {"port": 1}, "memory": {"provider": "x"}, "logging": {"level": "info"}}, ["memory"]),
+        ({"gateway": {"port": 1}, "memory": {"provider": "x"}, "logging": {"level": "info"}}, []),
         ({"limits": {"turns": 1}, "models": {"default": "openai:gpt-5"}, "audit": {"file": "a.log"}}, []),
         ({"tools": {}, "agents": {}, "channels": {}, "owners": [], "sandbox": {}, "plugins": {}, "expect": []}, []),
     ],
 )
-def test_sections_of_later_versions_are_named_unless_they_only_switch(config: dict[str, Any], named: list[str]) -> None:
+def test_sections_of_later_versions_are_named(config: dict[str, Any], named: list[str]) -> None:
     found = [each for each in toolcrib.open(config).lint() if each.kind == "unused"]
     assert [(each.origin, each.level) for each in found] == [(section, "note") for section in named]
 

@@ -500,3 +500,43 @@ def test_the_models_that_look_at_pictures_are_taken_over(named: object) -> None:
     config = load({"agents": agents}, {}, openclaw=True).config
     assert (config.image_model("main"), config.models) == ("openai/gpt-5", {"image": "openai/gpt-5"})
     assert config.list_image_models() == ("openai/gpt-5",) * 2
+
+
+# Memory
+
+
+def test_what_a_file_says_of_memory_is_read_in_its_own_spelling() -> None:
+    search = {"provider": "openai", "model": "big", "extraPaths": ["a", " b ", "a", ""], "store": {"path": "x"}}
+    own = {"extraPaths": ["b", "c"], "sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+    agents = {"defaults": {"memorySearch": search}, "list": [{"id": "dev", "memorySearch": own}, {"id": "ops"}]}
+    loaded = load({"agents": agents}, {}, openclaw=True)
+    assert (loaded.config.memory.provider, loaded.config.memory.extra_paths) == ("openai:big", ("a", "b"))
+    dev = loaded.config.memory_of("dev")
+    assert (dev.extra_paths, dev.sources, dev.provider) == (("a", "b", "c"), ("files", "sessions"), "openai:big")
+    assert loaded.config.memory_of("ops") == loaded.config.memory
+    assert loaded.ignored == ("agents.defaults.memorySearch.store",)
+
+
+@pytest.mark.parametrize(
+    ("config", "has"),
+    [
+        ({}, True),
+        ({"agents": {"defaults": {"memorySearch": {"provider": "auto"}}}}, True),
+        ({"agents": {"defaults": {"memorySearch": {"enabled": False}}}}, False),
+        ({"plugins": {"slots": {"memory": "none"}}}, False),
+        ({"plugins": {"slots": {"memory": "memory-core"}}}, True),
+        ({"plugins": {"allow": ["x"]}}, False),
+        ({"plugins": {"allow": ["x", "memory-core"]}}, True),
+        ({"plugins": {"deny": ["memory-core"]}}, False),
+        ({"plugins": {"enabled": False}}, False),
+        ({"plugins": {"entries": {"memory-core": {"enabled": False}}}}, False),
+    ],
+)
+def test_memory_that_is_switched_off_there_is_off_here(config: Json, has: bool) -> None:
+    assert ("memory_search" in theirs(config).belt(toolcrib.OWNER).tools) is has
+
+
+@pytest.mark.parametrize("bad", [{"enabled": "yes"}, {"extraPaths": "a"}, {"provider": 7}, {"experimental": 1}, "on"])
+def test_a_mistake_about_memory_is_told_where_it_stands(bad: Any) -> None:
+    with pytest.raises(ConfigError, match=r"agents\.defaults\.memorySearch"):
+        load({"agents": {"defaults": {"memorySearch": bad}}}, {}, openclaw=True)

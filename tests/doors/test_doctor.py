@@ -67,8 +67,8 @@ def test_where_everything_works_it_says_so_and_leaves_nothing_behind(tmp_path: P
     assert rows["failing"] == 0
     names = [each["what"] for each in rows["checks"]]
     assert names[:13] == [
-        "python", "sandbox", "ripgrep", "git", "tesseract", "pillow", "trafilatura", "pypdf", "pyte", "mcp", "uvicorn",
-        "prompt_toolkit", "rich",
+        "python", "sandbox", "ripgrep", "git", "tesseract", "pillow", "trafilatura", "pypdf", "wordllama", "pyte",
+        "mcp", "uvicorn", "prompt_toolkit", "rich",
     ]  # fmt: skip
     assert {"workspace", "state", "configuration", "model", "terminal"} <= set(names)
     for each in rows["checks"]:

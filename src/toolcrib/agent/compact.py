@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
@@ -305,15 +305,19 @@ async def compact(
     )
 
 
-def shortener(
+def shortener(  # noqa: PLR0913  what a turn has, and all but four have a default
     model: Model,
     retries: Retries,
     journal: Journal,
     caller: Caller,
     moments: Moments | None = None,
     emit: Callable[[Event], None] = ignore,
+    note: Callable[[str, History], Awaitable[Usage]] | None = None,
 ) -> Callable[[History, bool], Awaitable[ShortHistory | None]]:
-    """Return what shortens the conversation of a turn where that is due, writes it down and tells it."""
+    """Return what shortens the conversation of a turn where that is due, writes it down and tells it.
+
+    `note` is shown the record of what goes, and keeps what must last.
+    """
     told = moments or Moments()
     hopeless = 0  # tokens of a history from which nothing could be taken
 
@@ -326,6 +330,9 @@ def shortener(
         if shorter is None:
             hopeless = history.tokens * 11 // 10
             return None
+        if note is not None:
+            record = _record(history.since(0)[: shorter.at], "", _bounds(_KEEP, model.card.window).read)
+            shorter = replace(shorter, usage=shorter.usage + await note(record, history))
         shorter.history.outside.update(history.outside)
         shorter.history.offered = history.offered
         kept = journal.line_of(history[shorter.at])

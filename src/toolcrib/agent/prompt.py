@@ -54,6 +54,10 @@ def system_prompt(
     return "\n\n".join(part for part in parts if part)
 
 
-def subagent_prompt(own: str, tools: Iterable[str], *, agent: str, date: str, place: str = "") -> str:
-    """Return the system prompt of a registered agent: `own` is its prompt with the inputs filled in."""
-    return system_prompt((*tools, COMPLETE), agent=agent, date=date, place=place, own=own, extras=(_FINISH,))
+def subagent_prompt(own: str, tools: Iterable[str], *, agent: str, date: str, place: str = "", found: str = "") -> str:
+    """Return the system prompt of a registered agent: `own` is its prompt with the inputs filled in.
+
+    `found` is what whoever calls it has found in memory, between marks.
+    """
+    extras = (found, _FINISH)
+    return system_prompt((*tools, COMPLETE), agent=agent, date=date, place=place, own=own, extras=extras)

@@ -14,6 +14,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event, TurnFinished, TurnStarted
 from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, settings_after
+from toolcrib.define.memory import MemoryInTurn, TurnMemory
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.record import Record
@@ -26,6 +27,7 @@ from .declare import Declarations
 from .hooks import Moments, sources_of
 from .loop import Loop, TurnSetup
 from .mailbox import Inbox
+from .notes import make_noter
 from .session_log import Conversation, Journal, recall
 from .subagent import run_task
 
@@ -61,9 +63,10 @@ class Turns:
         resolver: TurnResolver,
         moments: Moments | None = None,
         now: Callable[[], float] = time.time,
+        memory: TurnMemory | None = None,
     ) -> None:
         self.store, self._record, self._resolver = store, record, resolver
-        self._moments, self._now = moments or Moments(), now
+        self._moments, self._now, self._memory = moments or Moments(), now, memory
         self._known: OrderedDict[str, _Session] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of sessions at work
         self._running: dict[str, Inbox] = {}
@@ -132,6 +135,10 @@ class Turns:
         key, caller, moments = request.session, request.caller, self._moments
         session = await self._open(request)
         setup = self._resolver.resolve(request, session.model)
+        known = await self._memory.open_for(setup.caller, setup.belt.tools) if self._memory else MemoryInTurn()
+        setup = replace(setup, system="\n\n".join(filter(None, (setup.system, known.prompt))))
+        if known.source is not None:
+            session.history.outside[known.source] = None
         journal = Journal(self._record, self.store, key, path=session.path, count=session.count, now=self._now)
         self._journals[key] = journal
         if not session.count:
@@ -147,7 +154,8 @@ class Turns:
         emit(TurnStarted(key, setup.model.card.name, message))
         keep = partial(moments.apply_to_answer, caller) if "tool_result_persist" in moments else None
         send = partial(self._apply_sending, caller) if "message_sending" in moments else None
-        shorten = shortener(setup.model, setup.retries, journal, setup.caller, moments, emit)
+        note = None if known.notes is None else make_noter(setup, known.notes)
+        shorten = shortener(setup.model, setup.retries, journal, setup.caller, moments, emit, note)
         setup = replace(
             setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send, waiting=session.waiting
         )

@@ -25,7 +25,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.plugin import Plugin
-from toolcrib.define.ports import SCOPES, Approver, Rpc, Scope
+from toolcrib.define.ports import SCOPES, Approver, Progress, Rpc, Scope
 from toolcrib.define.tool import BodyRunner, Tool, as_tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
@@ -44,6 +44,7 @@ from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.gateway import Gateway
 from toolcrib.services.mcp import ServerTools
 from toolcrib.services.mcp.service import Mcp
+from toolcrib.services.memory import Memories
 from toolcrib.services.nodes import Nodes
 from toolcrib.services.peers import Peers
 from toolcrib.services.router import TOOL_SCOPES, Method, Router
@@ -175,13 +176,20 @@ class Crib:
         self.mcp.start()
         return running
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, caller: Caller) -> Any:
+    async def ask(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller,
+        progress: Progress | None = None,
+    ) -> Any:
         """Ask a service for something by name, like `sessions.list`, as a distant client would; plain JSON comes back.
 
         The owner may ask for everything, others for what a tool of theirs may: reading and writing, never approving.
         """
         scopes = SCOPES if is_owner(self.loaded.policy, caller) and not caller.parents else TOOL_SCOPES
-        return await self._router.ask(method, params or {}, caller=caller, scopes=scopes)
+        return await self._router.ask(method, params or {}, caller=caller, scopes=scopes, progress=progress)
 
     @property
     def methods(self) -> Mapping[str, Method]:
@@ -350,8 +358,8 @@ def build(
     ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
     belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner)
-    moments = Moments(hook for offer in offers for hook in offer.hooks.items())
-    turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments)
+    moments, memory = Moments(hook for offer in offers for hook in offer.hooks.items()), core.find(Memories)
+    turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments, memory=memory)
     starter = TurnStarter(turns, models, redact)
     host = SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(

@@ -370,7 +370,8 @@ def terms_of(
         return Terms(
             root=Path(os.path.expanduser(root)) if root else here,  # noqa: PTH111  Path's own raises for a user who is not there
             access=config.sandbox.workspace_access if who.is_sandboxed else "rw",
-            protected=config.workspace.protected,
+            # what the owner's prompt says is for nobody else to write
+            protected=(*config.workspace.protected, *(() if who.is_owner else _OWNERS_MEMORY)),
             linked=config.workspace.linked,
             own=(*settings.document.files, *kept),
             code=tuple(code),
@@ -378,6 +379,9 @@ def terms_of(
         )
 
     return terms
+
+
+_OWNERS_MEMORY = ("/MEMORY.md", "/memory.md", "/memory/**/*.md")
 
 
 def explain_refusal() -> str:

@@ -15,6 +15,9 @@ from toolcrib.backends.browsers.pages import ChromiumPages
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.backends.mcp.reach import McpReach
+from toolcrib.backends.memory.disk import DiskMemory
+from toolcrib.backends.memory.embedders import make_embedder
+from toolcrib.backends.memory.notes import MemoryFolder
 from toolcrib.backends.ocr import Tesseract
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.backends.voices.providers import LocalAndHostedVoices
@@ -36,6 +39,7 @@ from toolcrib.services import (
     exec,
     gateway,
     mcp,
+    memory,
     nodes,
     peers,
     search,
@@ -61,6 +65,7 @@ FEATURES: tuple[Mount, ...] = (
     partial(search.mount, provider=make_provider),
     partial(vision.mount, reader=Tesseract),
     partial(voice.mount, backend=LocalAndHostedVoices, workspaces=Workspaces),
+    partial(memory.mount, index=DiskMemory, embedder=make_embedder, files=MemoryFolder),
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (

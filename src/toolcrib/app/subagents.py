@@ -13,6 +13,7 @@ from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import Loop, TurnSetup, current_turn
+from toolcrib.agent.notes import gather_found
 from toolcrib.agent.prompt import subagent_prompt
 from toolcrib.agent.session_log import Journal
 from toolcrib.agent.subagent import RunListeners, agent_tool, plain_inputs, run_agent
@@ -111,7 +112,9 @@ class SubagentRunner:
         prompts = prompts_of(agent, args)
         setup = self._setup(agent, ctx.caller, within, above)
         place = describe_place(setup.ports)
-        system = subagent_prompt(prompts.system, setup.belt.tools, agent=agent.name, date=today(), place=place)
+        system = subagent_prompt(
+            prompts.system, setup.belt.tools, agent=agent.name, date=today(), place=place, found=gather_found(above)
+        )
         setup = replace(setup, system=system)
         told = RunListeners(
             tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args)

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Self
 
 from toolcrib.adapter.trim import redact_parts
 from toolcrib.agent.hooks import match_outside_tools
-from toolcrib.agent.loop import TurnSetup
+from toolcrib.agent.loop import TurnSetup, current_turn
 from toolcrib.agent.mailbox import Inbox
+from toolcrib.agent.notes import gather_found
 from toolcrib.agent.prompt import subagent_prompt, system_prompt
 from toolcrib.agent.retry import Retries, ignore, reply_to
 from toolcrib.agent.turn import Turns
@@ -330,10 +331,11 @@ def limits_of(config: Config, agent: str) -> Limits:
 
 
 def _system_prompt(request: TurnRequest, agent: str, tools: Collection[str], place: str) -> str:
+    found = gather_found(current_turn()) if request.caller.parents else ""  # by whoever started it
     if (task := request.task) is not None:
         own = prompts_of(task.agent, task.inputs).system
-        return subagent_prompt(own, tools, agent=task.agent.name, date=today(), place=place)
-    return system_prompt(tools, agent=agent, date=today(), place=place)
+        return subagent_prompt(own, tools, agent=task.agent.name, date=today(), place=place, found=found)
+    return system_prompt(tools, agent=agent, date=today(), place=place, extras=(found,))
 
 
 @tool(name=FIND_TOOLS, group="sessions", effects={"read"})

@@ -20,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayError, ToolError
 from toolcrib.define.gateway import NEEDED, PROTOCOL
 from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, Joiner, split_frame
+from toolcrib.define.ports import Progress
 
 from .device_key import DeviceKey
 
@@ -41,6 +42,7 @@ class _Asked:
     frame: bytes
     is_repeatable: bool
     answer: "asyncio.Future[Any]"
+    progress: Progress | None = None
 
 
 @dataclass(slots=True)
@@ -87,14 +89,17 @@ class GatewayLink:
         """Whether it has a socket at this moment."""
         return self._socket is not None
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Return what a method answers; raise ToolError when it refuses, CribError when nobody knows whether it did."""
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Any:
+        """Return what a method answers; raise ToolError when it refuses, CribError when nobody knows whether it did.
+
+        `progress` hears what the method has to say before it is done.
+        """
         if self._failure is not None:
             raise self._failure
         id, given = f"{next(self._numbers)}", params or {}
         repeatable = "idempotencyKey" in given or self._is_reading(method)
         frame = orjson.dumps({"type": "req", "id": id, "method": method, "params": dict(given)})
-        asked = _Asked(frame, repeatable, asyncio.get_running_loop().create_future())
+        asked = _Asked(frame, repeatable, asyncio.get_running_loop().create_future(), progress)
         self._asked[id] = asked
         try:
             if self._socket is not None:
@@ -197,7 +202,10 @@ class GatewayLink:
                 continue
             frame = orjson.loads(text)
             if frame["type"] == "event":
-                self._tell(frame["event"], frame.get("payload"))
+                told = frame.get("payload")
+                if frame["event"] == "progress" and (waits := self._asked.get(told["id"])) and waits.progress:
+                    waits.progress(told["part"])
+                self._tell(frame["event"], told)
             elif (asked := self._asked.get(frame["id"])) is not None and not asked.answer.done():
                 self._take(asked, frame)
         raise ConnectionClosed(None, None)

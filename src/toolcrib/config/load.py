@@ -56,9 +56,7 @@ def _list_examples(config: settings.Config) -> Iterator[tuple[KeyPath, settings.
 
 SUFFIXES = (".json5", ".json", ".yaml", ".yml", ".toml")
 
-# Sections that count as unused only when they hold more than switches: those decide which tools there are.
 _SMALL_WINDOW = 16_384  # tokens
-_SWITCHED = ("cron", "memory", "web")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +265,7 @@ def _check(translated: Translated, *, foreign: bool) -> Loaded:
         translated=translated,
         ignored=tuple(dict.fromkeys(map(format_path, ignored))),
         eclipsed=tuple((format_path(lost), format_path(counts)) for lost, counts in translated.eclipsed),
-        unused=tuple(section for section in settings.UNUSED if _is_unused(section, value)),
+        unused=tuple(section for section in settings.UNUSED if section in value),
         exposed=_find_exposed(translated.document, config),
         foreign=foreign,
     )
@@ -276,16 +274,6 @@ def _check(translated: Translated, *, foreign: bool) -> Loaded:
 def _validate(value: Mapping[str, Any]) -> settings.Config:
     # by alias only: `also_allow` is an unknown key, not another spelling that could stand beside the first
     return settings.Config.model_validate(value, by_alias=True, by_name=False)
-
-
-def _is_unused(section: str, value: Mapping[str, Any]) -> bool:
-    return section in value and not (section in _SWITCHED and _only_switches(value[section]))
-
-
-def _only_switches(section: Any) -> bool:
-    return isinstance(section, Mapping) and all(
-        key == "enabled" or _only_switches(inner) for key, inner in section.items()
-    )
 
 
 def _drop_keys(

@@ -220,6 +220,8 @@ def from_openclaw(document: Document) -> Translated:
     if isinstance(told.get("channels"), Mapping):
         told["channels"] = _channels(told["channels"], notes)
     if isinstance(told.get("plugins"), Mapping):
+        if not _has_memory(told["plugins"], notes):
+            told["memory"] = {**notes.mapping(told.get("memory"), ("memory",)), "enabled": False}
         told["plugins"] = _plugins(told["plugins"], notes)
     _leave_out(told, notes)
     return Translated(document, told, notes.moved, tuple(notes.ignored), tuple(notes.eclipsed))
@@ -287,16 +289,21 @@ def _web(told: dict[str, Any], notes: Notes) -> None:
 
 def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> None:
     """Move `agents.list` to `agents`, and what `agents.defaults` says to the sections it is about."""
+    path = ("agents", "defaults")
+    defaults = notes.mapping(agents.get("defaults"), path)
+    search = (*path, _MEMORY)
+    remembers = _memory(defaults.get(_MEMORY), search, ("memory",), notes)
+    if remembers:
+        told["memory"] = {**notes.mapping(told.get("memory"), ("memory",)), **remembers}
     listed = agents.get("list")
     if isinstance(listed, list):
-        told["agents"] = [_agent(agent, ("agents", "list", at), notes) for at, agent in enumerate(listed)]
+        shared = remembers.get("extraPaths", [])
+        told["agents"] = [_agent(agent, ("agents", "list", at), shared, notes) for at, agent in enumerate(listed)]
     elif listed is not None:
         raise notes.refusal(("agents", "list"), "should be a list")
     notes.moved["agents",] = ("agents", "list")
     notes.ignored += [("agents", key) for key in agents if key not in ("list", "defaults")]
-    path = ("agents", "defaults")
-    defaults = notes.mapping(agents.get("defaults"), path)
-    used = {"sandbox", "subagents"}
+    used = {"sandbox", "subagents", _MEMORY}
     for theirs, ours in (("model", "default"), ("imageModel", "image")):
         used |= {theirs} if _model(told, ours, defaults.get(theirs), (*path, theirs), notes) else set()
     _sandbox(told, defaults.get("sandbox"), (*path, "sandbox"), notes)
@@ -304,10 +311,15 @@ def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> No
     notes.ignored += [(*path, key) for key in defaults if key not in used]
 
 
-def _agent(agent: Any, path: KeyPath, notes: Notes) -> Any:
+def _agent(agent: Any, path: KeyPath, shared: list[str], notes: Notes) -> Any:
+    """Return an agent; `shared` are the places that all of them remember from, besides its own."""
     if not isinstance(agent, Mapping):
         return agent
     told, ours = set_keys(agent), ("agents", path[-1])
+    if _MEMORY in told:
+        told["memory"] = own = _memory(told.pop(_MEMORY), (*path, _MEMORY), (*ours, "memory"), notes)
+        if isinstance(own.get("extraPaths"), list):
+            own["extraPaths"] = list(dict.fromkeys((*shared, *own["extraPaths"])))
     if "tools" in told:
         told["tools"] = _tools(told["tools"], (*path, "tools"), notes)
     if isinstance(told.get("sandbox"), Mapping):
@@ -324,6 +336,28 @@ def _agent(agent: Any, path: KeyPath, notes: Notes) -> Any:
             if "primary" in model:
                 told[key] = model["primary"]
                 notes.moved[*ours, key] = (*path, key, "primary")
+    return told
+
+
+_MEMORY = "memorySearch"
+
+
+def _memory(section: Any, path: KeyPath, ours: KeyPath, notes: Notes) -> dict[str, Any]:
+    """Return how memory is searched: whether, who makes the vectors, in which other places, and whether in sessions."""
+    theirs = set_keys(notes.mapping(section, path))
+    told: dict[str, Any] = {key: theirs[key] for key in ("enabled", "provider", "extraPaths") if key in theirs}
+    if told.get("provider") == "auto":
+        del told["provider"]
+    elif isinstance(model := theirs.get("model"), str) and told.get("provider") in ("openai", "gemini"):
+        told["provider"] = f"{told['provider']}:{model}"
+    if isinstance(extra := told.get("extraPaths"), list) and all(isinstance(each, str) for each in extra):
+        told["extraPaths"] = list(dict.fromkeys(each.strip() for each in extra if each.strip()))
+    trial = notes.mapping(theirs.get("experimental"), (*path, "experimental"))
+    if trial.get("sessionMemory") is True and "sessions" in notes.names(theirs.get("sources"), (*path, "sources")):
+        told["sources"] = ["files", "sessions"]
+    notes.moved |= {(*ours, key): (*path, key) for key in told}
+    used = {"enabled", "provider", "model", "extraPaths", "experimental", "sources"}
+    notes.ignored += [(*path, key) for key in theirs if key not in used]
     return told
 
 
@@ -400,6 +434,19 @@ def _plugins(plugins: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
         told.setdefault(id, {"enabled": False})
     notes.ignored += [("plugins", key) for key in plugins if key not in ("enabled", "deny", "allow", "load", "entries")]
     return told
+
+
+def _has_memory(plugins: Mapping[str, Any], notes: Notes) -> bool:
+    """Tell whether the plugin is on that memory is there: not denied, not left out, and no other one in its slot."""
+    denied, allowed = (notes.names(plugins.get(key), ("plugins", key)) for key in ("deny", "allow"))
+    slots, entries = (notes.mapping(plugins.get(key), ("plugins", key)) for key in ("slots", "entries"))
+    entry, slot = entries.get(_MEMORY_PLUGIN), slots.get("memory")
+    is_off = plugins.get("enabled") is False or (isinstance(entry, Mapping) and entry.get("enabled") is False)
+    is_left_out = _MEMORY_PLUGIN in denied or (bool(allowed) and _MEMORY_PLUGIN not in allowed)
+    return not is_off and not is_left_out and slot in (None, "", _MEMORY_PLUGIN)
+
+
+_MEMORY_PLUGIN = "memory-core"
 
 
 def _leave_out(told: dict[str, Any], notes: Notes) -> None:

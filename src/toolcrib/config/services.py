@@ -169,9 +169,13 @@ class ApprovalSettings(Section):
 
 
 class MemorySettings(Section):
+    """`memory`, and `agents.<id>.memory` where an agent has its own: what is searched, and who makes the vectors."""
+
     enabled: Bool = True
     extra_paths: tuple[Words, ...] = Field(default=(), alias="extraPaths")
     provider: Words | None = None
+    sources: tuple[Literal["files", "sessions"], ...] = ("files",)
+    note_before_compaction: Bool = Field(default=True, alias="noteBeforeCompaction")
 
 
 class BrowserSettings(Section):

@@ -67,7 +67,7 @@ from .values import (
 )
 
 # Sections that are checked from the start and used from a later version on.
-UNUSED = ("memory", "session")
+UNUSED = ("session",)
 
 
 def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:
@@ -181,6 +181,7 @@ class AgentSettings(Section):
     subagents: AllowAgents = AllowAgents()
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     limits: LimitSettings = LimitSettings()
+    memory: MemorySettings = MemorySettings()
 
 
 class DirectSettings(Section):
@@ -388,6 +389,11 @@ class Config(Section):
         """Return the settings of an agent, however its id is spelled (none means `main`); None when it has none."""
         found = self._agents_by_id.get(session.to_agent(id or ""))
         return found[1] if found else None
+
+    def memory_of(self, id: str) -> MemorySettings:
+        """Return the settings of an agent's memory: its own where it says something, else everybody's."""
+        own = agent.memory if (agent := self.agent(id)) else MemorySettings()
+        return self.memory.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
     def agent_ids(self) -> tuple[str, ...]:
         """Return the ids of all agents, `main` first: there is always one."""

@@ -4,13 +4,17 @@ A memory is a folder: `MEMORY.md`, `memory.md` and what lies under `memory/`, of
 the memory, and what an index keeps beside them can be made anew at any time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from .caller import Caller
+from .ports import Workspace
 
-class MemoryPlaces(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlaces:
     """Where one memory lies: the folder with its files, further files and folders, and where its index is kept.
 
     `index` is None where nothing outlives the process.
@@ -30,7 +34,7 @@ class MemoryDocument(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class MemoryPassage:
     """One place that was found; lines count from 1. `source` is "memory" or "sessions"."""
 
     path: str
@@ -69,6 +73,10 @@ SyncProgress = Callable[[int, int], None]  # so many of so many files are read
 class MemoryIndex(Protocol):
     """Finds passages of one memory. Every method raises ToolError in one sentence when it cannot do its work."""
 
+    @property
+    def state(self) -> MemoryState:
+        """What it held when it was last asked; its `problem` says why a search went by words alone."""
+
     async def sync(
         self, documents: Sequence[MemoryDocument] = (), *, anew: bool = False, progress: SyncProgress | None = None
     ) -> MemoryState:
@@ -76,8 +84,26 @@ class MemoryIndex(Protocol):
 
     async def search(
         self, query: str, documents: Sequence[MemoryDocument] = (), *, count: int = 6, min_score: float = 0.0
-    ) -> list[Passage]:
+    ) -> list[MemoryPassage]:
         """Return the best passages of what is on disk now, best first."""
 
     async def close(self) -> None:
         """Let go of files; it may be used again."""
+
+
+class MemoryInTurn(NamedTuple):
+    """What a turn has of the memory of whoever speaks: words for its prompt, and where they are from.
+
+    `source` is None where nothing in them is from outside. `notes` is where what must last is written, None: nowhere.
+    """
+
+    prompt: str = ""
+    source: str | None = None
+    notes: Workspace | None = None
+
+
+class TurnMemory(Protocol):
+    """Gives turns what is remembered."""
+
+    async def open_for(self, caller: Caller, tools: Collection[str], /) -> MemoryInTurn:
+        """Return what a caller with these tools has in its turn; nothing where that cannot be read."""

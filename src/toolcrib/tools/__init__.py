@@ -20,6 +20,8 @@ from .fs.read import read
 from .fs.write import write
 from .media.image import image
 from .media.tts import tts
+from .memory.memory_get import memory_get
+from .memory.memory_search import memory_search
 from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
@@ -65,12 +67,8 @@ SHELF: tuple[Tool, ...] = (
     result_get,
     web_search,
     web_fetch,
-    Tool.declared(
-        "memory_search", "Search what was remembered.", group="memory", effects={"read"}, requires=("setting:memory",)
-    ),
-    Tool.declared(
-        "memory_get", "Read a remembered passage.", group="memory", effects={"read"}, requires=("setting:memory",)
-    ),
+    memory_search,
+    memory_get,
     image,
 )
 

@@ -115,6 +115,8 @@ REFUSALS: Mapping[str, str] = {
     "fails": "the well is dry; dig another",
     "browser": "browser: action is required",
     "canvas": "canvas: action is required",
+    "memory_get": "memory_get: path is required",
+    "memory_search": "memory_search: query is required",
     "result_get": "result_get: key is required",
     "sessions_history": "sessions_history: sessionKey is required",
     "sessions_send": "sessions_send: message is required",

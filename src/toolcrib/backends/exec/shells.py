@@ -42,7 +42,7 @@ class LocalShells:
 
     def __init__(self, way_out: WayOut | None = None) -> None:
         self._proxy = GuardedProxy(way_out.dial) if way_out else None
-        self._shells: dict[tuple[str, str, str], Shell] = {}
+        self._shells: dict[tuple[object, ...], Shell] = {}
         self._supervisor: SupervisorClient | None = None
         self._folder = Path()
 
@@ -53,7 +53,7 @@ class LocalShells:
 
     def find(self, host: str, terms: Terms, /) -> Shell:
         root = str(terms.root)
-        key = (host, root, terms.access)
+        key = (host, root, terms.access, terms.protected)
         if key not in self._shells:
             if self._supervisor is None:
                 self._folder = terms.state / "commands"

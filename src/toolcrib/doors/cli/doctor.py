@@ -61,6 +61,12 @@ _PACKAGES = (
     ("PIL", "pillow", ("toolcrib[media]",), "read and image: pictures that are too big, or lie on their side"),
     ("trafilatura", "trafilatura", ("toolcrib[web]",), "web_fetch: pages that are hard to read"),
     ("pypdf", "pypdf", ("toolcrib[web]",), "web_fetch: PDF documents"),
+    (
+        "wordllama",
+        "wordllama",
+        ("toolcrib[memory-local]",),
+        "memory_search: by meaning, where no provider makes vectors",
+    ),
     ("pyte", "pyte", ("toolcrib[terminal]",), "exec with pty: the screen of a program that draws one"),
     ("mcp", "mcp", ("toolcrib[mcp]",), "toolcrib mcp serve: your tools in other programs"),
     ("uvicorn", "uvicorn", ("toolcrib[gateway]",), "toolcrib gateway, and commands through one"),

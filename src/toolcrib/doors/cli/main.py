@@ -30,6 +30,7 @@ _COMMANDS = {
     "lint": "Find rules that do not do what they seem to.",
     "gateway": "Serve sessions and tools to terminals, pages and programs.",
     "mcp": "Give your tools to MCP clients, and use the tools of MCP servers.",
+    "memory": "Look at what an agent remembers, and search in it.",
     "node": "Let a gateway use this machine: commands, camera, screen, notifications.",
     "nodes": "See, pair and use devices that do things for a gateway.",
     "plugins": "List, add and remove plugins.",

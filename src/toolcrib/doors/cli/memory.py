@@ -1,0 +1,107 @@
+"""toolcrib memory: what an agent remembers; how it is searched, a search of it, and reading all of it anew."""
+
+import sys
+from typing import Any, Unpack
+
+import click
+
+from toolcrib.define.display import escape, escape_controls
+
+from ._format import columns, print_json, truncate
+from ._options import AskService, CommandGroup, JsonOptions, ask_owner, service_options, show_examples, with_owner
+
+
+class MemoryOptions(JsonOptions):
+    """What `_agent_option` adds."""
+
+    agent: str | None
+
+
+_agent_option = click.option("--agent", metavar="ID", help="Whose memory; else main's.")
+
+
+@click.group("memory", cls=CommandGroup)
+def command() -> None:
+    """Look at what an agent remembers, and search in it."""
+
+
+@command.command("status", epilog=show_examples("memory status", "memory status --agent ops --json"))
+@_agent_option
+@service_options
+def status(**options: Unpack[MemoryOptions]) -> None:
+    """Say where memory lies, how much there is, and how it is searched."""
+    told = ask_owner(_plain(options), "memory.status", _params(options), here=True)
+    print_json(told) if options["as_json"] else _show(told)
+
+
+@command.command(
+    "search", epilog=show_examples('memory search "what does Olena drink"', "memory search tea --most 3 --json")
+)
+@click.argument("query")
+@click.option("--most", default=6, show_default=True, type=click.IntRange(1, 50), help="How many, the best first.")
+@_agent_option
+@service_options
+def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
+    """Search memory for QUERY, by words and by meaning."""
+    told = ask_owner(
+        _plain(options), "memory.search", {"query": query, "maxResults": most, **_params(options)}, here=True
+    )
+    if options["as_json"]:
+        print_json(told)
+        return 0 if told["results"] else 1
+    for each in told["results"]:
+        place = f"{escape(each['path'])}:{each['startLine']}-{each['endLine']}"
+        click.echo(f"{click.style(place, bold=True)}  {each['score']:.2f}")
+        for line in each["snippet"].splitlines():
+            click.echo(f"  {truncate(escape_controls(line), columns() - 2)}".rstrip())
+    if not told["results"]:
+        click.echo("nothing was found", err=True)
+    if "fallback" in told:
+        click.echo(f"toolcrib: {escape_controls(told['fallback'])}", err=True)
+    return 0 if told["results"] else 1
+
+
+@command.command("reindex", epilog=show_examples("memory reindex", "memory reindex --agent ops --json"))
+@_agent_option
+@service_options
+def reindex(**options: Unpack[MemoryOptions]) -> None:
+    """Read every file of a memory anew; a search takes in by itself what has changed."""
+
+    async def talk(ask: AskService) -> Any:
+        shown: Any = click.progressbar(length=1, label="reading", file=sys.stderr)
+        with shown as bar:
+
+            def tell(part: dict[str, int]) -> None:
+                bar.length = part["of"]
+                bar.update(part["done"] - bar.pos)
+
+            return await ask("memory.reindex", _params(options), progress=tell)
+
+    told = with_owner(_plain(options), talk, here=True)
+    print_json(told) if options["as_json"] else _show(told)
+
+
+def _params(options: MemoryOptions) -> dict[str, str]:
+    return {"agentId": options["agent"]} if options["agent"] else {}
+
+
+def _plain(options: MemoryOptions) -> JsonOptions:
+    """Return the options without the agent: whoever asks is the owner, of all of them."""
+    plain = dict(options)
+    del plain["agent"]
+    return plain  # type: ignore[return-value]  # a TypedDict less one key
+
+
+def _show(told: dict[str, Any]) -> None:
+    """Print what a memory holds, for people."""
+    how = f"by words and by vectors of {told['provider']} ({told['model']})"
+    rows = [
+        ("folder", escape(told["folder"])),
+        ("holds", f"{told['files']:,} files, {told['chunks']:,} passages"),
+        ("searched", "by words alone" if told["provider"] == "none" else how),
+    ]
+    if "problem" in told:
+        rows.append(("problem", escape_controls(told["problem"])))
+    rows += [("also", f"{escape(each['name'])}  {escape(each['folder'])}") for each in told.get("people", ())]
+    for name, words in rows:
+        click.echo(f"{name.rjust(8)}  {words}")

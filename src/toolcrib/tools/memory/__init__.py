@@ -1,0 +1,1 @@
+"""group:memory: what was noted in earlier conversations."""

@@ -1,0 +1,35 @@
+"""memory_get: read lines of a file that memory_search named."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib import Ctx, Result, ToolError, tool
+
+# `from` is a word of Python's, so the parameters are written as the schema that models see.
+_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "as memory_search names it"},
+        "from": {"type": "integer", "minimum": 1, "description": "first line, from 1"},
+        "lines": {"type": "integer", "minimum": 1, "description": "how many, at most 2000"},
+    },
+    "required": ["path"],
+}
+
+
+@tool(group="memory", effects={"read"}, requires=("setting:memory",), parameters=_PARAMETERS)
+async def memory_get(ctx: Ctx, args: Mapping[str, Any]) -> Result:
+    """Read a note that memory_search found, or MEMORY.md, whole or some lines of it."""
+    path = str(args["path"])
+    asked = {"path": path, "first": args.get("from"), "lines": args.get("lines")}
+    try:
+        told = await ctx.rpc("memory.get", {name: value for name, value in asked.items() if value is not None})
+    except ToolError as error:
+        if error.code != "unavailable":
+            raise
+        details = {"path": path, "text": "", "disabled": True}
+        return Result.error(str(error), code=error.code, details=details)
+    if not told["text"]:
+        return Result.text("There is nothing there.", details=told)
+    end = f"More follows from line {told['next']}." if "next" in told else ""
+    return Result.text(told["text"], source=f"memory:{told['path']}", details=told, end=end)
