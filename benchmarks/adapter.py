@@ -238,6 +238,11 @@ def memory(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _number(line: int, text: str) -> Chunk:
+    """Return a chunk that is like no other: of those with the same text, one vector is kept."""
+    return Chunk(line, line, text, str(line))
+
+
 def build_index(table: MemoryTable, texts: Sequence[str], vectors: Any) -> None:
     """Put texts into an index, fifty to a file, the line of each its number, and their vectors."""
     for at in range(0, len(texts), 2_000):
@@ -245,17 +250,14 @@ def build_index(table: MemoryTable, texts: Sequence[str], vectors: Any) -> None:
             ChunkedFile(
                 FileKey("memory", f"memory/{first // 50}.md"),
                 "1",
-                [
-                    Chunk(first + each + 1, first + each + 1, text)
-                    for each, text in enumerate(texts[first : first + 50])
-                ],
+                [_number(line + 1, texts[line]) for line in range(first, min(first + 50, len(texts)))],
             )
             for first in range(at, min(at + 2_000, len(texts)), 50)
         ]
         table.write(files)
     table.use_model("bench")
     for at in range(0, len(texts), 1_000):
-        hashes = [Chunk(0, 0, text).hash for text in texts[at : at + 1_000]]
+        hashes = [_number(each + 1, texts[each]).hash for each in range(at, min(at + 1_000, len(texts)))]
         table.add_vectors("bench", hashes, vectors[at : at + 1_000])
 
 
