@@ -1,16 +1,13 @@
 """A real SearXNG, installed apart from us, is asked as any other: its engine is a server of the test."""
 
 import asyncio
-import fcntl
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import platformdirs
 import pytest
+from tests.apart import install_apart
 
 from toolcrib.backends.web.search import make_provider
 from toolcrib.define.errors import ToolError
@@ -36,20 +33,7 @@ engines:
 @pytest.fixture(scope="session")
 def python() -> Path:
     """The Python that SearXNG is installed beside, once for all runs."""
-    folder = platformdirs.user_cache_path("toolcrib-tests") / SEARXNG
-    folder.mkdir(parents=True, exist_ok=True)
-    made = folder / "venv" / "bin" / "python"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "installed").exists():
-            for words in (["-m", "venv", "--clear", str(folder / "venv")], ["-m", "pip", "install", "-q", SEARXNG]):
-                program = sys.executable if "venv" in words else str(made)
-                try:
-                    subprocess.run([program, *words], capture_output=True, check=True, text=True, timeout=250)
-                except subprocess.CalledProcessError as error:
-                    pytest.skip(f"impossible here: {SEARXNG} cannot be installed: {error.stderr.strip()[-200:]}")
-            (folder / "installed").touch()
-    return made
+    return install_apart(SEARXNG)
 
 
 @asynccontextmanager
@@ -66,7 +50,7 @@ async def searxng(python: Path, folder: Path, engine: str, formats: str) -> Asyn
             stderr=log,
         )  # fmt: skip
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while not await is_listening(int(port)):  # it does not say when it is ready
                 assert program.returncode is None, (folder / "log").read_text()
                 await asyncio.sleep(0.1)
