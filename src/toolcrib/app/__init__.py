@@ -36,6 +36,7 @@ from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.browser import Browser
 from toolcrib.services.canvas import Canvases
+from toolcrib.services.channels import Channels
 from toolcrib.services.chat import Chats
 from toolcrib.services.cron import Cron
 from toolcrib.services.devices import Devices
@@ -92,7 +93,7 @@ class Crib:
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self.gateway, self.chat, self.devices = core.find(Gateway), core.find(Chats), core.find(Devices)
         self.cron, self.nodes, self.way_out = core.find(Cron), core.find(Nodes), core.way_out
-        self.browser, self.canvases = core.find(Browser), core.find(Canvases)
+        self.browser, self.canvases, self.channels = core.find(Browser), core.find(Canvases), core.find(Channels)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
         self._started_on: asyncio.AbstractEventLoop | None = None

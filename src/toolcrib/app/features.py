@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from toolcrib.agent.replay import judge_from
 from toolcrib.agent.session_log import recall
 from toolcrib.backends.browsers.pages import ChromiumPages
+from toolcrib.backends.channels import CHANNELS
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.backends.mcp.reach import McpReach
@@ -31,6 +32,7 @@ from toolcrib.services import (
     audit,
     browser,
     canvas,
+    channels,
     chat,
     completions,
     configuration,
@@ -81,6 +83,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     gateway.mount,
     configuration.mount,
     cron.mount,
+    partial(channels.mount, makers=CHANNELS),
 )
 
 C = TypeVar("C", bound=Core)

@@ -14,6 +14,7 @@ from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.devices import SqliteDevices
 from toolcrib.backends.stores.jobs import MemoryJobs, SqliteJobs
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
+from toolcrib.backends.stores.messages import SqliteMessages
 from toolcrib.backends.stores.record import RecordFile, Redact, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -86,6 +87,7 @@ def stores_for(
         approvals=SqliteApprovals(SqliteFile(path)),
         pins=SqlitePins(SqliteFile(path)),
         jobs=MemoryJobs() if folder is None else SqliteJobs(SqliteFile(path)),
+        messages=SqliteMessages(SqliteFile(path)),
         rows=None if folder is None else SqliteRows(SqliteFile(path)),
         devices=None if folder is None else SqliteDevices(SqliteFile(path)),
     )

@@ -23,6 +23,7 @@ from toolcrib.policy.settings import (
     ToolsSettings,
 )
 
+from .channels import ConnectionSettings, check_connection
 from .services import (
     FORM,
     LIST,
@@ -200,7 +201,7 @@ class AccountSettings(Section):
     groups: _Groups = Field(default_factory=dict)
 
 
-class ChannelSettings(Section):
+class ChannelSettings(ConnectionSettings):
     enabled: Bool = True
     dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = Field(default="pairing", alias="dmPolicy")
     allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
@@ -348,7 +349,9 @@ class Config(Section):
     tools: SharedToolSettings = SharedToolSettings()
     limits: LimitSettings = LimitSettings()
     agents: Annotated[_Agents, AfterValidator(_agents)] = Field(default_factory=dict)
-    channels: Annotated[Mapping[Words, ChannelSettings], _distinct(_channel, "channel")] = Field(default_factory=dict)
+    channels: Annotated[
+        Mapping[Words, ChannelSettings], BeforeValidator(check_connection), _distinct(_channel, "channel")
+    ] = Field(default_factory=dict)
     owners: tuple[OwnerName, ...] = ()
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()

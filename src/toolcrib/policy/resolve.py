@@ -217,7 +217,9 @@ def sender_key(text: str) -> tuple[SenderType | None, str]:
     for kind in SENDER_TYPES:
         prefix = f"{kind}:"
         if plain.lower().startswith(prefix):
-            return kind, _fold_value(plain[len(prefix) :])
+            value = plain[len(prefix) :].strip()
+            # an id may begin with the sign that stands before a name elsewhere, like @ann:example.org of Matrix
+            return kind, value.lower() if kind in IDENTITIES else _fold_value(value)
     return ("*", "*") if plain == "*" else (None, _fold_value(plain))
 
 

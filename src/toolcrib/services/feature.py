@@ -18,6 +18,7 @@ from toolcrib.config.settings import Config, SettingsSource
 from toolcrib.define.agent import Agent
 from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller
+from toolcrib.define.channel import MessageStore
 from toolcrib.define.device import DeviceStore
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
@@ -87,6 +88,7 @@ class Stores:
     approvals: ApprovalStore
     pins: PinStore
     jobs: JobStore
+    messages: MessageStore
     rows: Rows | None = None
     devices: DeviceStore | None = None
 

@@ -141,8 +141,13 @@ def _since_reply(history: History) -> list[Message]:
 
 def _requests(messages: Iterable[Message]) -> Iterator[str]:
     for message in messages:
-        if message.role == "user" and (text := message.plain_text.strip()):
+        if message.role == "user" and (text := _last_words(message).strip()):
             yield text
+
+
+def _last_words(message: Message) -> str:
+    """Return the last part of a message: who wrote it may stand before it."""
+    return next((part.text for part in reversed(message.content) if isinstance(part, Text)), "")
 
 
 def _task(text: str) -> str:

@@ -89,6 +89,25 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE INDEX job_runs_by_job ON job_runs (job, began_ms);
     """,
+    """
+    CREATE TABLE heard (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, chat TEXT NOT NULL, id TEXT NOT NULL,
+        answered INTEGER NOT NULL DEFAULT 0, body TEXT NOT NULL, UNIQUE (channel, chat, id)
+    ) STRICT;
+    CREATE INDEX heard_unanswered ON heard (channel, number) WHERE answered = 0;
+    CREATE TABLE posts (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, key TEXT NOT NULL,
+        state TEXT NOT NULL DEFAULT 'waiting'
+            CHECK (state IN ('waiting', 'sending', 'sent', 'failed', 'uncertain')),
+        told TEXT NOT NULL DEFAULT '', body TEXT NOT NULL, UNIQUE (channel, key)
+    ) STRICT;
+    CREATE INDEX posts_to_send ON posts (channel, number) WHERE state IN ('waiting', 'sending');
+    CREATE TABLE channel_cursors (channel TEXT PRIMARY KEY, cursor TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE acquaintances (
+        channel TEXT NOT NULL, sender TEXT NOT NULL, chat TEXT NOT NULL, name TEXT NOT NULL, code TEXT NOT NULL,
+        at REAL NOT NULL, PRIMARY KEY (channel, sender)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

@@ -19,6 +19,7 @@ _COMMANDS = {
     "agents": "List and show subagents, and accept those of a workspace.",
     "approvals": "Answer questions about calls, and see what was granted.",
     "audit": "Check the record of calls, and see what is in it.",
+    "channels": "See where people write to the assistant, let them in, write to them.",
     "chat": "Talk at the terminal, with the tools you may use.",
     "config": "Show the configuration in force, and its schema for editors.",
     "cron": "List, make, change and run jobs that a gateway runs later.",

@@ -142,6 +142,7 @@ class GatewayServer:
             await self.crib.chat.resume(await self.crib.approvals.list_left(), self.crib.cron.rebind)
             ticking = [asyncio.ensure_future(each) for each in (self._tick(), self._watch())]
             self.crib.cron.start()
+            await self.crib.channels.open()
             self.is_ready = True
             try:
                 yield

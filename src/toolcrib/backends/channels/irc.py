@@ -1,0 +1,218 @@
+"""IRC: lines over TCP or TLS. What is heard has no cursor; what is said was taken when the server answers a ping.
+
+Who somebody is only the server can say: where it knows accounts, the account is the id, and a nick without one has an
+id that no list can name by accident. Nobody is let in by a nick alone.
+"""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from toolcrib.define.caller import Sender
+from toolcrib.define.channel import Abilities, Attachment, Hear, HeardMessage, Post
+from toolcrib.define.errors import ToolError
+
+_PORT, _TLS_PORT = 6667, 6697
+_SECONDS = 30.0  # to connect, and for a line to be taken
+_QUIET_SECONDS = 90.0  # after which the server is asked whether it is there
+_LINE_BYTES, _MAX_BYTES = 400, 8_192  # of text in one line, and of a line that is read
+_MAX_LINES = 40  # of one post
+_PACE = 0.5  # seconds between lines: servers cut off who writes faster for long
+_CAPS = "account-tag server-time message-tags"
+_LINE = re.compile(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
+_UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
+
+
+class IrcLine(NamedTuple):
+    """One line of the protocol."""
+
+    verb: str
+    params: tuple[str, ...] = ()
+    who: str = ""
+    tags: Mapping[str, str] = {}
+
+    @property
+    def nick(self) -> str:
+        return self.who.partition("!")[0]
+
+
+def parse_line(text: str) -> IrcLine | None:
+    """Read a line, None for one that is none."""
+    found = _LINE.fullmatch(text)
+    if found is None:
+        return None
+    rest, colon, last = found["rest"].partition(" :")
+    params = (*rest.split(), *((last,) if colon else ()))
+    pairs = (each.partition("=") for each in (found["tags"] or "").split(";") if each)
+    tags = {key: re.sub(r"\\.", lambda found: _UNESCAPED.get(found[0], found[0][1:]), value) for key, _, value in pairs}
+    return IrcLine(found["verb"].upper(), params, found["who"] or "", tags)
+
+
+def split_line(text: str, most: int = _LINE_BYTES) -> list[str]:
+    """Return a text as lines of so many bytes that break no character; blank lines are left out."""
+    lines = list[str]()
+    for line in text.splitlines():
+        rest = line.replace("\0", "")
+        while rest.strip():
+            piece = rest.encode()[:most].decode(errors="ignore")
+            if len(piece) < len(rest) and (at := piece.rfind(" ")) > len(piece) // 2:
+                piece = piece[:at]
+            lines.append(piece)
+            rest = rest[len(piece) :].lstrip()
+    return lines
+
+
+class IrcChannel:
+    """One nick on one server."""
+
+    abilities = Abilities(actions=("send",), longest=4_000)
+
+    def __init__(self, settings: Any) -> None:
+        self._settings, self._nick = settings, settings.nick
+        self._writer: asyncio.StreamWriter | None = None
+        self._pongs: dict[str, asyncio.Future[None]] = {}
+        self._sending = asyncio.Lock()
+
+    async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
+        """Connect, join, and hear what is written."""
+        reader, self._writer = await self._connect()
+        try:
+            await self._sign_on(reader)
+            for room in self._settings.join:
+                self._write("JOIN", room)
+            ready()
+            while True:
+                line = await self._read(reader)
+                if line.verb == "PING":
+                    self._write("PONG", *line.params)
+                elif line.verb == "PONG" and (waits := self._pongs.pop(line.params[-1] if line.params else "", None)):
+                    waits.set_result(None)
+                elif line.verb == "NICK" and line.nick == self._nick and line.params:
+                    self._nick = line.params[0]
+                elif line.verb == "PRIVMSG" and len(line.params) == 2 and (said := self._to_message(line)) is not None:
+                    await hear([said], "")
+        finally:
+            writer, self._writer = self._writer, None
+            for waits in self._pongs.values():
+                waits.cancel()
+            self._pongs.clear()
+            writer.close()
+
+    async def post(self, post: Post, key: str, /) -> str:
+        """Write the lines of a post, and wait until the server has taken them."""
+        lines = split_line(post.text)
+        if len(lines) > _MAX_LINES:
+            lines = [*lines[:_MAX_LINES], "[the rest was left out: it is too long for IRC]"]
+        async with self._sending:
+            if self._writer is None:
+                raise ToolError("irc is not connected", code="unavailable")
+            for line in lines:
+                self._write("PRIVMSG", post.chat, line)
+                await asyncio.sleep(_PACE if len(lines) > 4 else 0)
+            token = token_hex(8)
+            self._pongs[token] = taken = asyncio.get_running_loop().create_future()
+            self._write("PING", token)
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    await taken
+            except asyncio.CancelledError:
+                if taken.cancelled():  # not we, but the connection
+                    raise ConnectionError("the connection broke while it was being sent") from None
+                raise
+            finally:
+                self._pongs.pop(token, None)
+        return token
+
+    async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
+        raise ToolError(f"irc cannot {action}; it can send", code="unsupported")
+
+    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+        raise ToolError("irc carries no files", code="unsupported")
+
+    async def show_typing(self, chat: str, thread: str, /) -> None:
+        """Do nothing: there is no such thing."""
+
+    async def close(self) -> None:
+        """Say goodbye."""
+        if self._writer is not None:
+            self._write("QUIT", "goodbye")
+            self._writer.close()
+
+    # Connection
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        told = self._settings
+        secure = True if told.tls is None else told.tls
+        port = told.port or (_TLS_PORT if secure else _PORT)
+        context = ssl.create_default_context() if secure else None
+        async with asyncio.timeout(_SECONDS):
+            return await asyncio.open_connection(told.host, port, ssl=context, limit=_MAX_BYTES)
+
+    async def _sign_on(self, reader: asyncio.StreamReader) -> None:
+        self._nick = self._settings.nick
+        if self._settings.password:
+            self._write("PASS", self._settings.password)
+        self._write("CAP", "LS", "302")
+        self._write("NICK", self._nick)
+        self._write("USER", self._nick, "0", "*", self._nick)
+        async with asyncio.timeout(_SECONDS):
+            while (line := await self._read(reader)).verb != "001":
+                match line.verb, line.params:
+                    case "CAP", (_, "LS", *_, offered):
+                        wanted = [each for each in _CAPS.split() if each in offered.split()]
+                        self._write("CAP", "REQ", " ".join(wanted)) if wanted else self._write("CAP", "END")
+                    case "CAP", (_, "ACK" | "NAK", *_):
+                        self._write("CAP", "END")
+                    case "PING", _:
+                        self._write("PONG", *line.params)
+                    case "433", _:  # somebody has that nick; ours is taken back when it is free
+                        self._nick = f"{self._nick}_"
+                        self._write("NICK", self._nick)
+                    case (("464" | "465" | "ERROR"), _):
+                        why = line.params[-1] if line.params else line.verb
+                        raise ToolError(f"the IRC server refused to let us in: {why}", code="denied")
+
+    async def _read(self, reader: asyncio.StreamReader) -> IrcLine:
+        """Return the next line; a server that says nothing is asked, and left when it does not answer."""
+        for asks in (True, False):
+            try:
+                async with asyncio.timeout(_QUIET_SECONDS):
+                    while True:
+                        raw = await reader.readuntil(b"\n")
+                        line = parse_line(raw.decode(errors="replace").strip("\r\n"))
+                        if line is not None:
+                            return line
+            except TimeoutError:
+                if asks:
+                    self._write("PING", "there")
+            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+                raise ConnectionError(f"the IRC server ended the connection ({type(error).__name__})") from None
+        raise ConnectionError("the IRC server says nothing any more")
+
+    def _write(self, verb: str, *params: str) -> None:
+        if self._writer is None:
+            raise ConnectionError("irc is not connected")
+        *middle, last = params
+        words = (verb, *(re.sub(r"\s", "", each) for each in middle), ":" + re.sub(r"[\r\n\0]", " ", last))
+        self._writer.write(" ".join(words).encode() + b"\r\n")
+
+    def _to_message(self, line: IrcLine) -> HeardMessage | None:
+        target, text = line.params
+        if line.nick == self._nick or text.startswith("\1"):
+            return None
+        account = line.tags.get("account", "")
+        sender = Sender(id=account or f"~{line.who}", username=line.nick, name=line.nick)
+        is_room = target[:1] in "#&!+"
+        named = re.match(rf"{re.escape(self._nick)}\s*[:,]\s*", text, re.IGNORECASE)
+        return HeardMessage(
+            id=line.tags.get("msgid") or token_hex(12),
+            chat=target if is_room else line.nick,
+            sender=sender,
+            kind="group" if is_room else "dm",
+            group=target if is_room else "",
+            text=text[named.end() :] if named else text,
+            is_for_us=named is not None,
+        )

@@ -1,0 +1,198 @@
+"""Matrix, by its client API: rooms are synced behind a token, and what is sent has a transaction id that holds once.
+
+Rooms that are encrypted are not read: their messages are told as such. An invitation is taken when somebody who may
+write there sends it; which rooms are direct is decided by their members, not by what they call themselves.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from toolcrib.define.caller import Sender
+from toolcrib.define.channel import Abilities, Attachment, Hear, HeardMessage, Post
+from toolcrib.define.display import strip_to_line
+from toolcrib.define.errors import ToolError
+from toolcrib.define.web import Http
+
+_API = "/_matrix/client/v3"
+_WAIT_MS, _SLACK_SECONDS, _POST_SECONDS = 30_000, 20.0, 30.0
+_ANSWER_BYTES = 20 << 20
+_COMPLAINT_CHARS = 300
+_FILTER = {
+    "room": {
+        "timeline": {"limit": 100, "types": ["m.room.message", "m.room.encrypted"]},
+        "state": {"lazy_load_members": True, "types": ["m.room.member"]},
+        "ephemeral": {"types": list[str]()},
+        "account_data": {"types": list[str]()},
+    },
+    "presence": {"types": list[str]()},
+}
+_FILES = {"m.image", "m.file", "m.audio", "m.video"}
+
+
+class MatrixChannel:
+    """One user on one homeserver."""
+
+    abilities = Abilities(
+        actions=("send", "broadcast", "reply", "edit", "delete", "react"),
+        media=True,
+        typing=True,
+        longest=16_000,
+        knows_keys=True,
+    )
+
+    def __init__(self, settings: Any, http: Http) -> None:
+        self._settings, self._base, self._http = settings, settings.homeserver.rstrip("/"), http
+        self._token, self._me = settings.access_token or "", ""
+        self._direct: dict[str, bool] = {}  # by room: whether nobody is in it but one other and we
+
+    async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
+        """Sync until the connection ends; of rooms that were there before the first sync nothing is answered."""
+        if not self._token:
+            self._token = await self._sign_in()
+        self._me = str((await self._ask("GET", "/account/whoami"))["user_id"])
+        ready()
+        while True:
+            query = {"timeout": _WAIT_MS if cursor else 0, "filter": orjson.dumps(_FILTER).decode()}
+            told = await self._ask(
+                "GET", f"/sync?{urlencode({**query, **({'since': cursor} if cursor else {})})}",
+                seconds=_WAIT_MS / 1000 + _SLACK_SECONDS,
+            )  # fmt: skip
+            rooms = told.get("rooms") or {}
+            for room in rooms.get("invite") or {}:
+                await self._ask("POST", f"/join/{quote(room, safe='')}", {})
+            heard = list[HeardMessage]()
+            for room, found in (rooms.get("join") or {}).items() if cursor else ():
+                heard += [each async for each in self._read_room(room, found)]
+            cursor = str(told["next_batch"])
+            await hear(heard, cursor)
+
+    async def post(self, post: Post, key: str, /) -> str:
+        """Send a message; under the same key it is taken once."""
+        content: dict[str, Any] = {"msgtype": "m.text", "body": post.text}
+        if post.thread:
+            content["m.relates_to"] = {"rel_type": "m.thread", "event_id": post.thread}
+        elif post.reply_to:
+            content["m.relates_to"] = {"m.in_reply_to": {"event_id": post.reply_to}}
+        return await self._send(post.chat, "m.room.message", content, key)
+
+    async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
+        """Do what can be done to a message that is there."""
+        event, key = str(params.get("messageId", "")), orjson.dumps([action, dict(params)]).decode()
+        if action not in ("edit", "delete", "react"):
+            can = ", ".join(self.abilities.actions)
+            raise ToolError(f"matrix cannot {action}; it can {can}", code="unsupported")
+        if not event:
+            raise ToolError("messageId is missing: say which message is meant", code="bad_arguments")
+        if action == "delete":
+            path = f"/rooms/{quote(chat, safe='')}/redact/{quote(event, safe='')}/{_to_id(key)}"
+            return {"ok": True, "messageId": str((await self._ask("PUT", path, {}))["event_id"])}
+        if action == "react":
+            relates = {"rel_type": "m.annotation", "event_id": event, "key": str(params.get("emoji", ""))}
+            return {"ok": True, "messageId": await self._send(chat, "m.reaction", {"m.relates_to": relates}, key)}
+        new = {"msgtype": "m.text", "body": str(params.get("message", ""))}
+        relates = {"rel_type": "m.replace", "event_id": event}
+        content = {**new, "body": f"* {new['body']}", "m.new_content": new, "m.relates_to": relates}
+        return {"ok": True, "messageId": await self._send(chat, "m.room.message", content, key)}
+
+    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+        """Return a file that came with a message."""
+        found = re.fullmatch(r"mxc://([\w.:-]+)/([\w=-]+)", attachment.ref)
+        if found is None:
+            raise ToolError("the file has no address that Matrix knows", code="not_found")
+        url = f"{self._base}/_matrix/client/v1/media/download/{found[1]}/{found[2]}"
+        page = await self._http.get(url, headers={"authorization": f"Bearer {self._token}"}, most=most)
+        if page.status != 200:
+            raise ToolError(f"matrix answered {page.status} to a file", code="not_found")
+        return page.body
+
+    async def show_typing(self, chat: str, thread: str, /) -> None:
+        """Show that an answer is on its way."""
+        path = f"/rooms/{quote(chat, safe='')}/typing/{quote(self._me, safe='')}"
+        await self._ask("PUT", path, {"typing": True, "timeout": 8_000})
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection between two requests."""
+
+    # Requests
+
+    async def _sign_in(self) -> str:
+        user = {"type": "m.id.user", "user": self._settings.user_id}
+        body = {"type": "m.login.password", "identifier": user, "password": self._settings.password}
+        return str((await self._ask("POST", "/login", body))["access_token"])
+
+    async def _send(self, room: str, kind: str, content: Mapping[str, Any], key: str) -> str:
+        path = f"/rooms/{quote(room, safe='')}/send/{kind}/{_to_id(key)}"
+        return str((await self._ask("PUT", path, content))["event_id"])
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, seconds: float = _POST_SECONDS
+    ) -> Any:
+        headers = {"content-type": "application/json"}
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
+        packed = b"" if body is None else orjson.dumps(body)
+        page = await self._http.send(
+            method, f"{self._base}{_API}{path}", headers=headers, body=packed, most=_ANSWER_BYTES, seconds=seconds
+        )
+        try:
+            told: Any = orjson.loads(page.body)
+        except orjson.JSONDecodeError:
+            told = {}
+        if page.status == 200 and isinstance(told, dict):
+            return told
+        why = strip_to_line(str((told or {}).get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
+        if page.status == 429 or page.status >= 500:
+            raise ToolError(f"matrix takes no more for now: {why}", code="busy")
+        hint = "; check channels.matrix.accessToken" if page.status == 401 else ""
+        raise ToolError(f"matrix refused it: {why}{hint}", code="denied")
+
+    # What is heard
+
+    async def _read_room(self, room: str, found: Mapping[str, Any]) -> AsyncIterator[HeardMessage]:
+        if any(each.get("type") == "m.room.member" for each in _events(found)):
+            self._direct.pop(room, None)
+        for event in _events(found):
+            if event.get("type") in ("m.room.message", "m.room.encrypted") and event.get("sender") != self._me:
+                if room not in self._direct:
+                    members = await self._ask("GET", f"/rooms/{quote(room, safe='')}/joined_members")
+                    self._direct[room] = len(members["joined"]) <= 2
+                yield self._to_message(room, event, is_direct=self._direct[room])
+
+    def _to_message(self, room: str, event: Mapping[str, Any], *, is_direct: bool) -> HeardMessage:
+        content, sender = event.get("content") or {}, str(event["sender"])
+        relates = content.get("m.relates_to") or {}
+        text = str(content.get("body", "")) if event["type"] == "m.room.message" else ""
+        if "m.in_reply_to" in relates:  # what is quoted before the answer
+            text = re.sub(r"\A(?:> .*\n)+\n", "", text)
+        mentioned = (content.get("m.mentions") or {}).get("user_ids") or []
+        local = self._me[1:].partition(":")[0]
+        named = re.match(rf"(?i)@?{re.escape(local)}(?::[\w.-]+)?\s*[:,]\s*", text)
+        files = content.get("url") if content.get("msgtype") in _FILES else None
+        info = content.get("info") or {}
+        file = Attachment(str(files), text, str(info.get("mimetype", "")), int(info.get("size", 0))) if files else None
+        return HeardMessage(
+            id=str(event["event_id"]),
+            chat=room,
+            sender=Sender(id=sender, name=sender[1:].partition(":")[0]),
+            kind="dm" if is_direct else "group",
+            group="" if is_direct else room,
+            thread=str(relates["event_id"]) if relates.get("rel_type") == "m.thread" else "",
+            text=text[named.end() :] if named else text,
+            is_for_us=named is not None or self._me in mentioned,
+            attachments=(file,) if file else (),
+            at=float(event.get("origin_server_ts", 0)) / 1000,
+        )
+
+
+def _events(room: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for part in ("state", "timeline"):
+        yield from (room.get(part) or {}).get("events") or ()
+
+
+def _to_id(key: str) -> str:
+    return sha256(key.encode()).hexdigest()[:32]

@@ -1,0 +1,213 @@
+"""Telegram, by its bot API: updates are waited for behind a cursor, so that what was not kept is told again."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from toolcrib.define.caller import Sender
+from toolcrib.define.channel import Abilities, Attachment, Button, Hear, HeardMessage, Post
+from toolcrib.define.display import strip_to_line
+from toolcrib.define.errors import ToolError
+from toolcrib.define.web import Http
+
+BASE = "https://api.telegram.org"
+_WAIT_SECONDS, _SLACK_SECONDS = 50, 20.0  # that an answer about updates may take, and how much longer we wait
+_POST_SECONDS = 30.0
+_MAX_RETRY = 60.0
+_WANTED = ("message", "callback_query")
+_FILES = ("document", "voice", "audio", "video", "animation", "sticker", "video_note")
+_COMPLAINT_CHARS = 300
+
+
+class TelegramChannel:
+    """One bot."""
+
+    abilities = Abilities(
+        actions=("send", "broadcast", "reply", "edit", "delete", "react", "pin", "unpin", "poll"),
+        buttons=True,
+        media=True,
+        typing=True,
+        longest=4_096,
+    )
+
+    def __init__(self, token: str, base: str, http: Http) -> None:
+        self._token, self._base, self._http = token, base.rstrip("/"), http
+        self._me: Mapping[str, Any] = {}
+
+    async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
+        """Wait for updates, page after page."""
+        self._me = await self._ask("getMe")
+        ready()
+        offset = int(cursor or 0)
+        while True:
+            asked = {"offset": offset, "timeout": _WAIT_SECONDS, "allowed_updates": _WANTED}
+            updates = await self._ask("getUpdates", asked, _WAIT_SECONDS + _SLACK_SECONDS)
+            if not updates:
+                continue
+            offset = max(int(each["update_id"]) for each in updates) + 1
+            await hear([said for each in updates if (said := self._to_message(each)) is not None], str(offset))
+            for each in updates:
+                if pressed := each.get("callback_query"):  # else its button goes on turning
+                    await self._ask("answerCallbackQuery", {"callback_query_id": pressed["id"]})
+
+    async def post(self, post: Post, key: str, /) -> str:
+        """Send a message."""
+        body: dict[str, Any] = {"chat_id": post.chat, "text": post.text, "disable_notification": post.silent}
+        if post.thread:
+            body["message_thread_id"] = int(post.thread)
+        if post.reply_to.isdigit():
+            body["reply_parameters"] = {"message_id": int(post.reply_to), "allow_sending_without_reply": True}
+        if post.buttons:
+            body["reply_markup"] = {"inline_keyboard": _to_keyboard(post.buttons)}
+        try:
+            told = await self._ask("sendMessage", body)
+        except ToolError as error:
+            if error.code in ("timeout", "unavailable"):  # it may have been taken before that
+                raise ConnectionError(str(error)) from error
+            raise
+        return str(told["message_id"])
+
+    async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
+        """Do what can be done to a message that is there, or ask the chat's members."""
+        where: dict[str, Any] = {"chat_id": chat}
+        if action != "poll":
+            where["message_id"] = _to_number(params, "messageId")
+        match action:
+            case "edit":
+                return _told(await self._ask("editMessageText", {**where, "text": _to_words(params, "message")}))
+            case "delete":
+                return _told(await self._ask("deleteMessage", where))
+            case "pin" | "unpin":
+                return _told(await self._ask(f"{action}ChatMessage", where))
+            case "react":
+                emoji = [] if params.get("remove") else [{"type": "emoji", "emoji": _to_words(params, "emoji")}]
+                return _told(await self._ask("setMessageReaction", {**where, "reaction": emoji}))
+            case "poll":
+                options = [{"text": str(each)} for each in params["pollOption"]]
+                asked = {"question": _to_words(params, "pollQuestion"), "options": options}
+                many = {"allows_multiple_answers": bool(params.get("pollMulti"))}
+                return _told(await self._ask("sendPoll", {**where, **asked, **many}))
+        can = ", ".join(self.abilities.actions)
+        raise ToolError(f"telegram cannot {action}; it can {can}", code="unsupported")
+
+    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+        """Return a file that came with a message."""
+        told = await self._ask("getFile", {"file_id": attachment.ref})
+        path = str(told.get("file_path", ""))
+        if not re.fullmatch(r"[\w./-]+", path) or ".." in path:
+            raise ToolError("telegram gave no place for the file", code="not_found")
+        try:
+            page = await self._http.get(f"{self._base}/file/bot{self._token}/{path}", most=most)
+        except ToolError as error:
+            raise self._without_token(error) from None
+        if page.status != 200:
+            raise ToolError(f"telegram answered {page.status} to a file", code="not_found")
+        return page.body
+
+    async def show_typing(self, chat: str, thread: str, /) -> None:
+        """Show that an answer is on its way."""
+        more = {"message_thread_id": int(thread)} if thread else {}
+        await self._ask("sendChatAction", {"chat_id": chat, "action": "typing", **more})
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection between two requests."""
+
+    # Requests
+
+    async def _ask(self, method: str, body: Mapping[str, Any] | None = None, seconds: float = _POST_SECONDS) -> Any:
+        """Return what a method answers; when it is too much at once, wait as long as we are told to."""
+        url = f"{self._base}/bot{self._token}/{method}"
+        headers = {"content-type": "application/json"}
+        try:
+            page = await self._http.send("POST", url, headers=headers, body=orjson.dumps(body or {}), seconds=seconds)
+        except ToolError as error:
+            raise self._without_token(error) from None
+        try:
+            told: Any = orjson.loads(page.body)
+        except orjson.JSONDecodeError:
+            told = None
+        if isinstance(told, dict) and told.get("ok") is True and "result" in told:
+            return told["result"]
+        told = told if isinstance(told, dict) else {}
+        why = strip_to_line(str(told.get("description", f"status {page.status}")))[:_COMPLAINT_CHARS]
+        if page.status == 429:
+            wait = float((told.get("parameters") or {}).get("retry_after", 1))
+            await asyncio.sleep(min(wait, _MAX_RETRY))
+            raise ToolError(f"telegram takes no more for now: {why}", code="busy")
+        if page.status >= 500:
+            raise ToolError(f"telegram is out of order: {why}", code="unavailable")
+        hint = "; check channels.telegram.botToken" if page.status in (401, 404) and not self._me else ""
+        raise ToolError(f"telegram refused {method}: {why}{hint}", code="denied")
+
+    def _without_token(self, error: ToolError) -> ToolError:
+        return ToolError(str(error).replace(self._token, "…"), code=error.code)
+
+    # What is heard
+
+    def _to_message(self, update: Mapping[str, Any]) -> HeardMessage | None:
+        pressed = update.get("callback_query")
+        message = pressed.get("message") if pressed else update.get("message")
+        who = (pressed or message or {}).get("from")
+        if not message or not who or who.get("is_bot"):
+            return None
+        chat = message["chat"]
+        is_group = chat["type"] != "private"
+        text = message.get("text") or message.get("caption") or ""
+        spoken, is_for_us = (text, True) if pressed else self._find_mention(text, message)
+        name = " ".join(filter(None, (who.get("first_name"), who.get("last_name"))))
+        return HeardMessage(
+            id=f"pressed-{pressed['id']}" if pressed else str(message["message_id"]),
+            chat=str(chat["id"]),
+            sender=Sender(id=str(who["id"]), username=who.get("username"), name=name or None),
+            kind="group" if is_group else "dm",
+            group=str(chat["id"]) if is_group else "",
+            thread=str(message["message_thread_id"]) if message.get("is_topic_message") else "",
+            text="" if pressed else spoken,
+            pressed=str(pressed.get("data", "")) if pressed else "",
+            is_for_us=is_for_us,
+            attachments=() if pressed else tuple(_list_files(message)),
+            at=float(message.get("date", 0)),
+        )
+
+    def _find_mention(self, text: str, message: Mapping[str, Any]) -> tuple[str, bool]:
+        """Return what was said without our name at its beginning, and whether it was said to us."""
+        name = str(self._me.get("username", ""))
+        found = re.search(rf"(?i)@{re.escape(name)}\b", text) if name else None
+        answered = (message.get("reply_to_message") or {}).get("from") or {}
+        is_for_us = found is not None or answered.get("id") == self._me.get("id", 0)
+        return re.sub(rf"(?i)^@{re.escape(name)}\b[\s,:]*", "", text) if found else text, is_for_us
+
+
+def _list_files(message: Mapping[str, Any]) -> Iterable[Attachment]:
+    if sizes := message.get("photo"):
+        largest = max(sizes, key=lambda each: each.get("file_size", each.get("width", 0)))
+        yield Attachment(str(largest["file_id"]), "photo.jpg", "image/jpeg", int(largest.get("file_size", 0)))
+    for kind in _FILES:
+        if file := message.get(kind):
+            name, mime = file.get("file_name", kind), file.get("mime_type", "")
+            yield Attachment(str(file["file_id"]), str(name), str(mime), int(file.get("file_size", 0)))
+
+
+def _to_keyboard(rows: Iterable[Iterable[Button]]) -> list[list[dict[str, str]]]:
+    return [[{"text": each.text, "callback_data": each.data} for each in row] for row in rows]
+
+
+def _to_number(params: Mapping[str, Any], name: str) -> int:
+    value = str(params.get(name, ""))
+    if not value.isdigit():
+        raise ToolError(f"{name} is missing: say which message is meant", code="bad_arguments")
+    return int(value)
+
+
+def _to_words(params: Mapping[str, Any], name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise ToolError(f"{name} is missing", code="bad_arguments")
+    return value
+
+
+def _told(answer: Any) -> dict[str, Any]:
+    return {"ok": True, **({"messageId": str(answer["message_id"])} if isinstance(answer, dict) else {})}

@@ -1,0 +1,98 @@
+"""Messages of channels in SQLite: what was heard and how far, what is to be said, who was let in."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import orjson
+
+from toolcrib.define.channel import Acquaintance, HeardMessage, KeptMessage, KeptPost, Post, PostState
+from toolcrib.threads import in_turn
+
+from .sqlite import SqliteFile
+
+_KEPT = 10_000  # messages and posts of a channel that are done with: what comes a second time is known by them
+_HEAR = "INSERT INTO heard (channel, chat, id, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING number"
+_OLD = "DELETE FROM {0} WHERE channel = :of AND {1} AND number <= (SELECT max(number) FROM {0}) - :keep"
+
+
+class SqliteMessages:
+    """A MessageStore in a file."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    async def cursor(self, channel: str, /) -> str:
+        rows = await self._ask("SELECT cursor FROM channel_cursors WHERE channel = ?", channel)
+        return str(rows[0][0]) if rows else ""
+
+    async def hear(self, channel: str, messages: Sequence[HeardMessage], cursor: str, /) -> int:
+        def run(db: apsw.Connection) -> int:
+            rows = [(channel, each.chat, each.id, _dump(each)) for each in messages]
+            new = [row for each in rows for row in db.execute(_HEAR, each)]
+            if cursor:
+                db.execute("INSERT OR REPLACE INTO channel_cursors VALUES (?, ?)", (channel, cursor))
+            if new:
+                db.execute(_OLD.format("heard", "answered = 1"), {"of": channel, "keep": _KEPT})
+            return len(new)
+
+        return await in_turn(self._file.transact, run)
+
+    async def unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
+        sql = "SELECT number, body FROM heard WHERE channel = ? AND answered = 0 ORDER BY number"
+        rows = await self._ask(sql, channel)
+        return tuple(KeptMessage(number, HeardMessage.from_json(orjson.loads(body))) for number, body in rows)
+
+    async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:
+        def run(db: apsw.Connection) -> None:
+            db.execute("UPDATE heard SET answered = 1 WHERE number = ?", (number,))
+            _add_posts(db, channel, f"heard-{number}", posts)
+
+        await in_turn(self._file.transact, run)
+
+    async def say(self, channel: str, key: str, posts: Sequence[Post], /) -> None:
+        await in_turn(self._file.transact, lambda db: _add_posts(db, channel, key, posts))
+
+    async def outgoing(self, channel: str, /) -> tuple[KeptPost, ...]:
+        sql = """SELECT number, key, body, state FROM posts
+                 WHERE channel = ? AND state IN ('waiting', 'sending') ORDER BY number"""
+        rows = await self._ask(sql, channel)
+        return tuple(
+            KeptPost(number, key, Post.from_json(orjson.loads(body)), state) for number, key, body, state in rows
+        )
+
+    async def move_post(self, number: int, to: PostState, /, told: str = "") -> None:
+        sql = "UPDATE posts SET state = ?, told = ? WHERE number = ?"
+        await in_turn(self._file.transact, lambda db: db.execute(sql, (to, told, number)) and None)
+
+    async def find_posts(self, channel: str, key: str, /) -> tuple[tuple[PostState, str], ...]:
+        sql = "SELECT state, told FROM posts WHERE channel = ? AND key >= ? AND key < ? ORDER BY number"
+        rows = await self._ask(sql, channel, f"{key}/", f"{key}0")  # 0 comes behind the slash
+        return tuple((state, told) for state, told in rows)
+
+    async def acquaintances(self, channel: str = "", /) -> tuple[Acquaintance, ...]:
+        sql = "SELECT channel, sender, chat, name, code, at FROM acquaintances WHERE ? IN ('', channel) ORDER BY at"
+        return tuple(Acquaintance(*row) for row in await self._ask(sql, channel))
+
+    async def keep_acquaintance(self, who: Acquaintance, /) -> None:
+        sql = "INSERT OR REPLACE INTO acquaintances VALUES (?, ?, ?, ?, ?, ?)"
+        await in_turn(self._file.transact, lambda db: db.execute(sql, who) and None)
+
+    async def forget_acquaintance(self, channel: str, sender: str, /) -> bool:
+        sql = "DELETE FROM acquaintances WHERE channel = ? AND sender = ? RETURNING 1"
+        return bool(await in_turn(self._file.transact, lambda db: db.execute(sql, (channel, sender)).fetchall()))
+
+    async def _ask(self, sql: str, *values: Any) -> list[Any]:
+        return await in_turn(self._file.transact, lambda db: db.execute(sql, values).fetchall(), writes=False)
+
+
+def _add_posts(db: apsw.Connection, channel: str, key: str, posts: Sequence[Post]) -> None:
+    sql = "INSERT INTO posts (channel, key, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    db.executemany(sql, [(channel, f"{key}/{at}", _dump(post)) for at, post in enumerate(posts)])
+    if posts:
+        done = "state IN ('sent', 'failed', 'uncertain')"
+        db.execute(_OLD.format("posts", done), {"of": channel, "keep": _KEPT})
+
+
+def _dump(value: HeardMessage | Post) -> str:
+    return orjson.dumps(value.to_json()).decode()

@@ -1,0 +1,196 @@
+"""Where people write to the assistant and it writes back: messages, who may write, and the port `Channel`.
+
+    heard ──▶ answered                  a message that came in, and the turn that answered it
+    waiting ──▶ sending ──▶ sent        a post that goes out
+                   └─────▶ uncertain    nobody knows whether it arrived: it is not sent again
+
+A channel hands over what it hears together with its cursor, and both are kept in one step: what was acknowledged to the
+other side is on the disk. A post is sent again after a break only where the other side knows it by its key.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+from .caller import Sender
+
+ChatKind = Literal["dm", "group", "channel"]
+PostState = Literal["waiting", "sending", "sent", "failed", "uncertain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message; `ref` is how its channel finds it again."""
+
+    ref: str
+    name: str = ""
+    mime: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardMessage:
+    """What somebody wrote. `id` tells it from every other one of its chat, `chat` is where an answer goes.
+
+    `group` is what the configuration calls the group, "" for a direct message. `is_for_us` tells that a group's message
+    was meant for the assistant; `pressed` is the data of a button, where it is no text.
+    """
+
+    id: str
+    chat: str
+    sender: Sender
+    kind: ChatKind = "dm"
+    group: str = ""
+    thread: str = ""
+    text: str = ""
+    pressed: str = ""
+    is_for_us: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    at: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a store keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "HeardMessage":
+        """Read back what `to_json` made."""
+        files = tuple(Attachment(**each) for each in told["attachments"])
+        return cls(**{**told, "sender": Sender(**told["sender"]), "attachments": files})
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """What can be pressed below a message, and the data that comes back."""
+
+    text: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """What is said in a chat. `media` is the path of a file in the state folder or a workspace, "" for none."""
+
+    chat: str
+    text: str = ""
+    thread: str = ""
+    reply_to: str = ""
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    media: str = ""
+    silent: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a store keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "Post":
+        """Read back what `to_json` made."""
+        rows = tuple(tuple(Button(**each) for each in row) for row in told["buttons"])
+        return cls(**{**told, "buttons": rows})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What a channel can do: the actions of `message`, and whether it shows buttons, cards, files and typing.
+
+    `longest` is how many characters one message takes. One that `knows_keys` takes a post again under its key without
+    saying it twice.
+    """
+
+    actions: tuple[str, ...] = ("send",)
+    buttons: bool = False
+    cards: bool = False
+    media: bool = False
+    typing: bool = False
+    longest: int = 4_000
+    knows_keys: bool = False
+
+
+# Keeps what was heard with the cursor behind it; what it returned for may be acknowledged.
+Hear = Callable[[Sequence[HeardMessage], str], Awaitable[None]]
+
+
+class Channel(Protocol):
+    """One account on one service. It raises ToolError in one sentence, or OSError for a connection that broke."""
+
+    @property
+    def abilities(self) -> Abilities: ...
+
+    async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
+        """Connect, call `ready`, and hear messages from behind the cursor until the connection ends; then raise."""
+
+    async def post(self, post: Post, key: str, /) -> str:
+        """Send one message, and return the id that it has there; ConnectionError when nobody knows whether it was."""
+
+    async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
+        """Do another of its actions."""
+
+    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+        """Return what came with a message, of at most so many bytes."""
+
+    async def show_typing(self, chat: str, thread: str, /) -> None:
+        """Show that an answer is on its way."""
+
+    async def close(self) -> None: ...
+
+
+class KeptMessage(NamedTuple):
+    """A message with its number: the order in which it came."""
+
+    number: int
+    message: HeardMessage
+
+
+class KeptPost(NamedTuple):
+    """A post with its number, and the key under which it is sent."""
+
+    number: int
+    key: str
+    post: Post
+    state: PostState = "waiting"
+
+
+class Acquaintance(NamedTuple):
+    """Somebody who wrote in a chat and waits to be let in by a code, or was: then `code` is ""."""
+
+    channel: str
+    sender: str
+    chat: str
+    name: str
+    code: str
+    at: float
+
+
+class MessageStore(Protocol):
+    """Where messages are kept. What a method did is safe when it returns."""
+
+    async def cursor(self, channel: str, /) -> str:
+        """Return how far a channel was heard."""
+
+    async def hear(self, channel: str, messages: Sequence[HeardMessage], cursor: str, /) -> int:
+        """Keep what was heard, each once, and how far that is; return how many are new."""
+
+    async def unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
+        """Return the messages that nobody has answered, in the order in which they came."""
+
+    async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:
+        """Note that a message is answered, and keep what is to be said, in one step; a second time nothing happens."""
+
+    async def say(self, channel: str, key: str, posts: Sequence[Post], /) -> None:
+        """Keep what is to be said that answers no message; once for a key."""
+
+    async def outgoing(self, channel: str, /) -> tuple[KeptPost, ...]:
+        """Return the posts that wait, and those that were being sent, oldest first."""
+
+    async def move_post(self, number: int, to: PostState, /, told: str = "") -> None:
+        """Note how far a post is; `told` is its id there, or why it failed."""
+
+    async def find_posts(self, channel: str, key: str, /) -> tuple[tuple[PostState, str], ...]:
+        """Return how far the posts of one key are, and what was told of each."""
+
+    async def acquaintances(self, channel: str = "", /) -> tuple[Acquaintance, ...]:
+        """Return who waits to be let in, and who was."""
+
+    async def keep_acquaintance(self, who: Acquaintance, /) -> None: ...
+    async def forget_acquaintance(self, channel: str, sender: str, /) -> bool: ...

@@ -1,0 +1,189 @@
+"""Channels: the services on which people write to the assistant, each kept at work, and what goes out through them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from secrets import token_hex
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from toolcrib.config.settings import ChannelSettings
+from toolcrib.define.approval import Question
+from toolcrib.define.channel import Channel, MessageStore, Post
+from toolcrib.define.display import quote_short
+from toolcrib.define.errors import ToolError
+from toolcrib.define.ports import rpc
+from toolcrib.services.approvals import Approvals
+from toolcrib.services.feature import Feature, TurnCore
+
+from .admission import Admission
+from .line import ChannelLine
+from .talk import Talk, split_text
+
+log = logging.getLogger("toolcrib")
+
+# Makes the channel of a name from its settings; raises ToolError in one sentence when a key is missing.
+ChannelMaker = Callable[[ChannelSettings, Callable[..., Any]], Channel]
+ChannelWord = Annotated[str, Field(min_length=1, max_length=64)]
+
+_MAX_POSTS = 20  # pieces of one answer
+_SENT_SECONDS = 30.0  # in which `send` waits for what it says
+_CLOSE_SECONDS = 5.0
+
+
+def mount(core: TurnCore, *, makers: Mapping[str, ChannelMaker]) -> Feature:
+    """Mount the channels that the configuration names; `makers` are those that can be made, by name."""
+    service = Channels(core, core.stores.messages, makers)
+    return Feature(services=(service,), close=service.close)
+
+
+class Channels:
+    """The channels of one crib. They work while a gateway runs: `open` starts them."""
+
+    def __init__(self, core: TurnCore, store: MessageStore, makers: Mapping[str, ChannelMaker]) -> None:
+        self._core, self.store, self._makers = core, store, makers
+        self.admission = Admission(core.settings, store)
+        self._talk = Talk(core, store, self.admission)
+        self._lines: dict[str, ChannelLine] = {}
+        self._problems: dict[str, str] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._detach: Callable[[], None] | None = None
+
+    async def open(self) -> None:
+        """Start what the configuration names."""
+        for name, settings in self._core.config.channels.items():
+            if not settings.enabled or not settings.connects:
+                continue
+            try:
+                channel = self._make(name, settings)
+            except ToolError as error:
+                self._problems[name] = str(error)
+                log.warning("channels.%s: %s", name, error)
+                continue
+            answer = partial(self._talk.answer, name, channel)
+            line = ChannelLine(name, channel, self.store, answer, is_urgent=self._talk.is_command)
+            self._lines[name] = line
+            self._tasks[name] = asyncio.create_task(self._keep_going(line))
+        if self._lines:
+            self._detach = self._core.find(Approvals).on_question(self._show_question)
+
+    @property
+    def lines(self) -> tuple[ChannelLine, ...]:
+        """The channels that are at work."""
+        return tuple(self._lines.values())
+
+    async def close(self) -> None:
+        """End every channel."""
+        if self._detach is not None:
+            self._detach()
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+        for line in self._lines.values():
+            await line.channel.close()
+        self._lines.clear()
+
+    @rpc("channels.status", scope="read")
+    async def status(self) -> dict[str, Any]:
+        """Tell how every channel of the configuration stands."""
+        rows = list[dict[str, Any]]()
+        for name, settings in self._core.config.channels.items():
+            line = self._lines.get(name)
+            row = line.to_json() if line else {"channel": name, "state": "off" if not settings.enabled else "stopped"}
+            if name in self._problems:
+                row |= {"state": "failed", "problem": self._problems[name]}
+            rows.append({**row, "dmPolicy": settings.dm_policy})
+        return {"channels": rows}
+
+    @rpc("channels.people", scope="pair")
+    async def people(self) -> dict[str, Any]:
+        """List who was let in by a code, and who waits with one."""
+        return {"people": await self.admission.list_people()}
+
+    @rpc("channels.pair", scope="pair")
+    async def pair(self, code: ChannelWord) -> dict[str, Any]:
+        """Let in whoever was told this code."""
+        known = await self.admission.let_in(code)
+        if known.channel in self._lines:
+            await self._say(known.channel, Post(chat=known.chat, text="You are let in now. Say what is to be done."))
+        return {"channel": known.channel, "sender": known.sender, "name": known.name}
+
+    @rpc("channels.unpair", scope="pair")
+    async def unpair(self, channel: ChannelWord, sender: Annotated[str, Field(max_length=256)]) -> dict[str, Any]:
+        """Let somebody in no more."""
+        await self.admission.turn_away(channel, sender)
+        return {"channel": channel, "sender": sender}
+
+    @rpc("send", scope="write")
+    async def send(
+        self,
+        to: Annotated[str, Field(min_length=1, max_length=1_024)],
+        message: Annotated[str, Field(min_length=1, max_length=100_000)],
+        idempotencyKey: Annotated[str, Field(max_length=256)] = "",  # noqa: N803  as the protocol spells it
+        channel: str = "",
+        threadId: str = "",  # noqa: N803
+        replyTo: str = "",  # noqa: N803
+    ) -> dict[str, Any]:
+        """Say something in a chat; told again under the same key, it is said once."""
+        line = self.find_line(channel)
+        key = f"send-{idempotencyKey or token_hex(12)}"
+        pieces = split_text(message, line.channel.abilities.longest)
+        if len(pieces) > _MAX_POSTS:
+            raise ToolError(f"that takes {len(pieces)} messages, and {_MAX_POSTS} is the most", code="too_large")
+        posts = [Post(chat=to, text=piece, thread=threadId, reply_to=replyTo) for piece in pieces]
+        await self.store.say(line.name, key, posts)
+        line.wake()
+        state, told = await self._wait_sent(line.name, key)
+        if state in ("failed", "uncertain"):
+            why = "was refused" if state == "failed" else "may or may not have arrived"
+            raise ToolError(f"the message {why}: {told}", code="failed" if state == "failed" else "uncertain")
+        return {"channel": line.name, "to": to, "status": state, "messageId": told}
+
+    def find_line(self, channel: str) -> ChannelLine:
+        """Return the channel that is meant; the only one where none is named."""
+        if not channel and len(self._lines) == 1:
+            return next(iter(self._lines.values()))
+        if (line := self._lines.get(channel)) is not None:
+            return line
+        there = ", ".join(self._lines) or "none; write one under channels, and start `toolcrib gateway`"
+        what = f"no channel {quote_short(channel)} is at work" if channel else "name the channel"
+        raise ToolError(f"{what}; there are: {there}", code="not_found")
+
+    def _make(self, name: str, settings: ChannelSettings) -> Channel:
+        maker = self._makers.get(name)
+        if maker is None:
+            raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._makers)}")
+        return maker(settings, self._core.way_out.for_own)
+
+    async def _keep_going(self, line: ChannelLine) -> None:
+        while True:
+            try:
+                await line.run()
+            except* Exception:  # the store was full or busy; what was acknowledged is in it
+                log.exception("channel %s stopped; it is started again", line.name)
+                await asyncio.sleep(1.0)
+
+    async def _say(self, channel: str, post: Post) -> None:
+        await self.store.say(channel, f"own-{token_hex(12)}", (post,))
+        self._lines[channel].wake()
+
+    async def _wait_sent(self, channel: str, key: str) -> tuple[str, str]:
+        """Wait until all posts of a key are done with, and return how the last one is; "queued" after a while."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _SENT_SECONDS
+        while loop.time() < end:
+            found = await self.store.find_posts(channel, key)
+            if found and all(state in ("sent", "failed", "uncertain") for state, _ in found):
+                return next((each for each in found if each[0] != "sent"), found[-1])
+            await asyncio.sleep(0.05)
+        return "queued", ""
+
+    def _show_question(self, question: Question) -> None:
+        found = self._talk.show_question(question)
+        if found is not None and found[0] in self._lines:
+            self._tasks[f"ask {question.id}"] = task = asyncio.create_task(self._say(*found))
+            task.add_done_callback(lambda _: self._tasks.pop(f"ask {question.id}", None))

@@ -1,0 +1,161 @@
+"""One channel at work: it stays connected, what it hears is answered in order, and what is to be said goes out once."""
+
+import asyncio
+import logging
+import random
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+from toolcrib.define.channel import Channel, HeardMessage, KeptMessage, KeptPost, MessageStore, Post
+from toolcrib.define.errors import ToolError
+
+log = logging.getLogger("toolcrib")
+
+_FIRST_DELAY, _LONGEST_DELAY = 1.0, 300.0
+_MAX_CHATS = 64  # chats that are answered at once
+
+# Answers one message; returns what is to be said, None when that is not decided yet and has to be tried again.
+Answer = Callable[[KeptMessage], Awaitable[Sequence[Post]]]
+LineState = Literal["connecting", "connected", "waiting", "stopped"]
+
+
+class ChannelLine:
+    """Keeps one channel going. `answer` says what a message gets, `is_urgent` whether it waits for those before it."""
+
+    def __init__(
+        self,
+        name: str,
+        channel: Channel,
+        store: MessageStore,
+        answer: Answer,
+        *,
+        is_urgent: Callable[[HeardMessage], bool] = lambda _: False,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.name, self.channel, self._store, self._answer = name, channel, store, answer
+        self._is_urgent, self._pause = is_urgent, pause
+        self.state: LineState = "connecting"
+        self.why = ""
+        self._failures = 0
+        self._connected, self._heard, self._written = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._taken = set[int]()  # the numbers of messages that are being answered
+        self._queues = defaultdict[str, deque[KeptMessage]](deque)
+        self._answering = asyncio.Semaphore(_MAX_CHATS)
+
+    async def run(self) -> None:
+        """Work until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._stay_connected())
+            group.create_task(self._send())
+            group.create_task(self._take_in(group))
+
+    def wake(self) -> None:
+        """Have it look for what is to be said."""
+        self._written.set()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return how it stands."""
+        return {"channel": self.name, "state": self.state, **({"problem": self.why} if self.why else {})}
+
+    # Connect
+
+    async def _stay_connected(self) -> None:
+        while True:
+            self.state = "connecting"
+            try:
+                await self.channel.listen(self._hear, await self._store.cursor(self.name), self._note_ready)
+                self.why = "the other side ended the connection"
+            except (ToolError, OSError, TimeoutError) as error:
+                self.why = str(error) or type(error).__name__
+            self._connected.clear()
+            self.state = "waiting"
+            delay = min(_LONGEST_DELAY, _FIRST_DELAY * 2**self._failures)
+            self._failures = min(self._failures + 1, 16)
+            log.warning("%s: %s; it is tried again in %.0f s", self.name, self.why, delay)
+            await self._pause(delay * random.uniform(0.5, 1.0))  # noqa: S311  so that not all come back at once
+
+    def _note_ready(self) -> None:
+        self.state, self.why, self._failures = "connected", "", 0
+        self._connected.set()
+
+    async def _hear(self, messages: Sequence[HeardMessage], cursor: str) -> None:
+        if await self._store.hear(self.name, messages, cursor):
+            self._heard.set()
+
+    # Answer
+
+    async def _take_in(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            self._heard.clear()
+            for each in await self._store.unanswered(self.name):
+                if each.number in self._taken:
+                    continue
+                self._taken.add(each.number)
+                if self._is_urgent(each.message):
+                    group.create_task(self._answer_one(each))
+                    continue
+                queue = self._queues[f"{each.message.chat}\n{each.message.thread}"]
+                queue.append(each)
+                if len(queue) == 1:
+                    group.create_task(self._answer_chat(f"{each.message.chat}\n{each.message.thread}"))
+            await self._heard.wait()
+
+    async def _answer_chat(self, chat: str) -> None:
+        """Answer what was said in one chat, one after the other."""
+        queue = self._queues[chat]
+        async with self._answering:
+            while queue:
+                await self._answer_one(queue[0])
+                queue.popleft()
+        del self._queues[chat]
+
+    async def _answer_one(self, kept: KeptMessage) -> None:
+        try:
+            posts = await self._answer(kept)
+        except ToolError as error:
+            posts = (Post(chat=kept.message.chat, thread=kept.message.thread, text=str(error)),)
+        except Exception:
+            log.exception("%s: a message could not be answered", self.name)
+            posts = ()
+        await self._store.answer(self.name, kept.number, posts)
+        self._taken.discard(kept.number)
+        self.wake()
+
+    # Send
+
+    async def _send(self) -> None:
+        for kept in await self._store.outgoing(self.name):
+            # its process ended while it was under way
+            if kept.state == "sending" and not self.channel.abilities.knows_keys:
+                await self._doubt(kept, "the gateway stopped while it was being sent")
+        while True:
+            self._written.clear()
+            for kept in await self._store.outgoing(self.name):
+                while not await self._send_one(kept):
+                    await self._pause(_FIRST_DELAY)
+            await self._written.wait()
+
+    async def _send_one(self, kept: KeptPost) -> bool:
+        """Send a post once; False when it surely was not taken, and is to be tried again."""
+        await self._connected.wait()
+        await self._store.move_post(kept.number, "sending")
+        try:
+            id = await self.channel.post(kept.post, f"{self.name}/{kept.key}")
+        except (OSError, TimeoutError) as error:
+            if self.channel.abilities.knows_keys:
+                return False
+            await self._doubt(kept, str(error) or type(error).__name__)
+        except ToolError as error:
+            if error.code in ("unavailable", "busy"):
+                log.info("%s: %s; it is tried again", self.name, error)
+                return False
+            log.warning("%s refused a message: %s", self.name, error)
+            await self._store.move_post(kept.number, "failed", told=str(error))
+        else:
+            await self._store.move_post(kept.number, "sent", told=id)
+        return True
+
+    async def _doubt(self, kept: KeptPost, why: str) -> None:
+        log.warning("%s: nobody knows whether a message arrived (%s); it is not sent again", self.name, why)
+        await self._store.move_post(kept.number, "uncertain", told=why)

@@ -1,0 +1,131 @@
+"""A bot API on loopback that holds requests to its documentation, and people who write to the bot."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOKEN = "123456:AAtoken-token-token-token"
+BOT = {"id": 99, "is_bot": True, "first_name": "Crib", "username": "crib_bot"}
+PICTURE = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+# what each method needs, and may have besides
+METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    name: (frozenset(needs.split()), frozenset(may.split()))
+    for name, needs, may in (
+        ("getMe", "", ""),
+        ("getUpdates", "", "offset timeout allowed_updates limit"),
+        ("sendMessage", "chat_id text", "message_thread_id reply_parameters reply_markup disable_notification"),
+        ("sendChatAction", "chat_id action", "message_thread_id"),
+        ("answerCallbackQuery", "callback_query_id", "text"),
+        ("editMessageText", "chat_id message_id text", ""),
+        ("deleteMessage", "chat_id message_id", ""),
+        ("pinChatMessage", "chat_id message_id", ""),
+        ("setMessageReaction", "chat_id message_id reaction", ""),
+        ("sendPoll", "chat_id question options", "allows_multiple_answers"),
+        ("getFile", "file_id", ""),
+    )
+}
+
+
+@dataclass
+class Telegram:
+    """What was written, by whom, and what the bot said."""
+
+    address: str = ""
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    busy: int = 0  # so many requests are too many at once
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def say(self, text: str, *, by: int = 7, chat: int = 0, topic: int = 0, who: dict[str, Any] | None = None) -> None:
+        """Have somebody write to the bot, or to a group that it is in."""
+        where = {"id": chat, "type": "supergroup"} if chat else {"id": by, "type": "private"}
+        who = who or {"id": by, "is_bot": False, "first_name": f"P{by}", "username": f"p{by}"}
+        thread = {"is_topic_message": True, "message_thread_id": topic} if topic else {}
+        message = {"message_id": len(self.updates) + 1, "date": 1, "chat": where, "from": who, "text": text, **thread}
+        self._tell({"message": message})
+
+    def press(self, data: str, *, by: int, chat: int) -> None:
+        """Have somebody press a button."""
+        message = {"message_id": 1, "date": 1, "chat": {"id": chat, "type": "private"}, "from": BOT}
+        query = {"id": str(len(self.updates)), "from": {"id": by, "is_bot": False, "first_name": "P"}, "data": data}
+        self._tell({"callback_query": {**query, "message": message}})
+
+    def _tell(self, update: dict[str, Any]) -> None:
+        with self.changed:
+            self.updates.append({"update_id": 1_000 + len(self.updates), **update})
+            self.changed.notify_all()
+
+    def said(self, chat: int | str = 7) -> list[str]:
+        """Return what the bot said in a chat."""
+        with self.changed:
+            return [body["text"] for name, body in self.asked if name == "sendMessage" and body["chat_id"] == str(chat)]
+
+    def answer(self, method: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if method not in METHODS:
+            return 404, "Not Found"
+        needs, may = METHODS[method]
+        if wrong := (needs - set(body)) | (set(body) - needs - may):
+            return 400, f"Bad Request: {sorted(wrong)}"
+        with self.changed:
+            if self.busy and method == "sendMessage":
+                self.busy -= 1
+                return 429, "Too Many Requests: retry after 0"
+            self.asked.append((method, body))
+        if method == "getMe":
+            return 200, BOT
+        if method == "getUpdates":
+            with self.changed:
+                after = int(body.get("offset", 0))
+                self.changed.wait_for(lambda: self._from(after), timeout=1.0)
+                return 200, self._from(after)
+        if method == "getFile":
+            return 200, {"file_id": body["file_id"], "file_path": "photos/file_1.png"}
+        if method == "sendMessage" and not 1 <= len(body["text"]) <= 4_096:
+            return 400, "Bad Request: message is too long"
+        return 200, {"message_id": 500 + len(self.asked)} if method.startswith("send") else True
+
+    def _from(self, offset: int) -> list[dict[str, Any]]:
+        return [each for each in self.updates if each["update_id"] >= offset]
+
+
+@contextmanager
+def telegram() -> Iterator[Telegram]:
+    """Serve the API."""
+    world = Telegram()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_file = self.path == f"/file/bot{TOKEN}/photos/file_1.png"
+            self._send(200 if is_file else 404, PICTURE if is_file else b"")
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            bot, _, method = self.path.strip("/").partition("/")
+            status, told = world.answer(method, body) if bot == f"bot{TOKEN}" else (401, "Unauthorized")
+            whole = {"ok": status == 200, **({"result": told} if status == 200 else {"description": told})}
+            if status == 429:
+                whole["parameters"] = {"retry_after": 0}
+            self._send(status, json.dumps(whole).encode())
+
+        def _send(self, status: int, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    world.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield world
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

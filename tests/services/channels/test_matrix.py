@@ -1,0 +1,80 @@
+"""An assistant on a real Matrix homeserver."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolcrib
+from tests.backends.channels.matrix_world import Homeserver, Member, synapse
+from tests.backends.exec.shells import until
+from toolcrib.app import Crib
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
+
+
+@asynccontextmanager
+async def assistant(folder: Path, bot: Member, **own: Any) -> AsyncIterator[Crib]:
+    settings = {"homeserver": bot.address, "accessToken": bot.token, **own}
+    config = {"channels": {"matrix": settings}, "workspace": {"root": str(folder / "work")}}
+    (folder / "work").mkdir(exist_ok=True)
+    async with toolcrib.open(config, state=folder / "state") as crib:
+        await crib.channels.open()
+        (line,) = crib.channels.lines
+        await until(lambda: line.state == "connected")
+        yield crib
+
+
+async def meet(folder: Path, home: Homeserver) -> tuple[Member, Member, Member]:
+    return await home.register("crib"), await home.register("ann"), await home.register("bob")
+
+
+async def test_people_and_rooms_on_a_real_homeserver(tmp_path: Path) -> None:
+    async with synapse(tmp_path) as home:
+        bot, ann, bob = await meet(tmp_path, home)
+        room = await ann.make_room(bot.id, bob.id)
+        await bob.ask("POST", f"/join/{room}", {})
+        groups = {room: {"tools": {"allow": ["read"]}}}
+        async with assistant(tmp_path, bot, owners=[f"id:{ann.id}"], groups=groups) as crib:
+            own = await ann.make_room(bot.id, direct=True)
+            await ann.until_joined(own, bot.id)
+            await ann.say(own, "run touch made")
+            question = await ann.hears("/approve", room=own)
+            await ann.say(own, f"/approve {question.rpartition(' ')[2]}")
+            await until(lambda: (tmp_path / "work" / "made").exists())
+
+            his = await bob.make_room(bot.id, direct=True)
+            await bob.until_joined(his, bot.id)
+            await bob.say(his, "hello")
+            code = (await bob.hears("with the code", room=his)).rpartition(" ")[2].rstrip(".")
+            await crib.channels.pair(code)
+            await bob.hears("You are let in now", room=his)
+            await bob.say(his, "/why exec")
+            assert "exec: deny" in await bob.hears("exec:", room=his)
+
+            await ann.until_joined(room, bot.id)
+            await bob.say(room, "just talking")
+            await bob.say(room, "crib: /why exec")
+            assert "exec: deny" in await bob.hears("exec:", room=room)
+
+
+async def test_what_came_while_nobody_was_there_is_answered_once(tmp_path: Path) -> None:
+    async with synapse(tmp_path) as home:
+        bot, ann, _ = await meet(tmp_path, home)
+        own = {"owners": [f"id:{ann.id}"]}
+        room = await ann.make_room(bot.id, direct=True)
+        async with assistant(tmp_path, bot, **own):
+            await ann.until_joined(room, bot.id)
+            await ann.say(room, "/status")
+            await ann.hears("messages", room=room)
+        await ann.say(room, "list .")
+        async with assistant(tmp_path, bot, **own) as crib:
+            await ann.hears(room=room)
+            told = await crib.channels.send(to=room, message="once", idempotencyKey="k")
+            assert told == await crib.channels.send(to=room, message="once", idempotencyKey="k")
+            await ann.hears("once", room=room)
+        async with assistant(tmp_path, bot, **own):
+            await ann.say(room, "/status")
+            assert "messages" in await ann.hears(room=room)
