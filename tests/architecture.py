@@ -46,7 +46,9 @@ _ONLY = {
     ("backends", "adapter"): ("toolcrib.backends.models", "toolcrib.backends.mcp"),
 }
 # And only this part of a room may be used: services read settings, and never the file.
-_ONLY_FROM = {("services", "config"): ("toolcrib.config.settings", "toolcrib.config.services")}
+_ONLY_FROM = {
+    ("services", "config"): ("toolcrib.config.settings", "toolcrib.config.services", "toolcrib.config.channels")
+}
 _FOR_ALL = "threads"  # plain functions in threads of their own: whoever waits for one may use them
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})

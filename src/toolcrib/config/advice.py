@@ -13,8 +13,9 @@ from toolcrib.define.names import nearest
 from toolcrib.policy.command.programs import FILTERS, READERS
 from toolcrib.policy.lint import Finding
 
+from .channels import ChannelSettings
 from .load import Loaded
-from .settings import ChannelSettings, PluginSettings
+from .settings import PluginSettings
 
 # Keys that take something away; overlooked, they widen. Beneath the second, a misspelt one of them matters.
 _NARROWING = ("byProvider", "deny", "profile", "tools", "toolsBySender", "workspaceAccess")

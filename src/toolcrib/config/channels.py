@@ -1,13 +1,14 @@
-"""How each channel is reached: the keys of `channels.<name>` besides those about who may write there."""
+"""`channels`: how each is reached, who may write there, and what they may use."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from toolcrib.policy.settings import Section
+from toolcrib.define.names import fold_name
+from toolcrib.policy.settings import RuleSettings, Section
 
-from .values import Bool, Password, Port, Token, Url, Words
+from .values import Bool, OwnerName, Password, Port, SenderName, Url, Words, quote_value
 
 # Which of them a channel of ours takes; one of a plugin's may take any.
 CONNECTION_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -28,14 +29,56 @@ class ConnectionSettings(Section):
     password: Password | None = Field(default=None, repr=False)
     homeserver: Url | None = None
     user_id: Words | None = Field(default=None, alias="userId")
-    access_token: Token | None = Field(default=None, alias="accessToken", repr=False)
-    bot_token: Token | None = Field(default=None, alias="botToken", repr=False)
+    access_token: Words | None = Field(default=None, alias="accessToken", repr=False)
+    bot_token: Words | None = Field(default=None, alias="botToken", repr=False)
     api_base: Url | None = Field(default=None, alias="apiBase")
 
     @property
     def connects(self) -> bool:
         """Whether it says where the channel is: one that does not is only about who may do what."""
         return any(getattr(self, name) is not None for name in ("host", "homeserver", "bot_token"))
+
+
+def refuse_twins(same: Callable[[str], str], what: str) -> AfterValidator:
+    """Refuse two keys that mean one thing: only one of them would count, and the other's denies would be lost."""
+
+    def check(things: Mapping[str, Any]) -> Mapping[str, Any]:
+        seen: dict[str, str] = {}
+        for key in things:
+            first = seen.setdefault(same(key), key)
+            if first != key:
+                raise ValueError(f"{key}: is the same {what} as {quote_value(first)}; merge the two")
+        return things
+
+    return AfterValidator(check)
+
+
+class DirectSettings(Section):
+    tools: RuleSettings | None = None
+    tools_by_sender: Mapping[SenderName, RuleSettings] = Field(default_factory=dict, alias="toolsBySender")
+
+
+class GroupSettings(DirectSettings):
+    require_mention: Bool | None = Field(default=None, alias="requireMention")
+
+
+_Groups = Annotated[Mapping[Words, GroupSettings], refuse_twins(fold_name, "group")]
+
+
+class AccountSettings(Section):
+    groups: _Groups = Field(default_factory=dict)
+
+
+class ChannelSettings(ConnectionSettings):
+    enabled: Bool = True
+    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = Field(default="pairing", alias="dmPolicy")
+    allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
+    owners: tuple[OwnerName, ...] = ()
+    direct: DirectSettings | None = None
+    groups: _Groups = Field(default_factory=dict)
+    accounts: Annotated[Mapping[Words, AccountSettings], refuse_twins(fold_name, "account")] = Field(
+        default_factory=dict
+    )
 
 
 def check_connection(channels: Any) -> Any:

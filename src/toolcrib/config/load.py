@@ -18,7 +18,7 @@ from toolcrib.define.names import fold_name
 from toolcrib.policy import settings as policies
 from toolcrib.policy.command import CommandRules, judge, look_up_in, rules_from
 
-from . import settings
+from . import channels, settings
 from .complain import complaint, conceal, failing_keys, unknown_keys
 from .openclaw import Translated, from_openclaw
 from .positions import KeyPath, format_path
@@ -348,7 +348,7 @@ def _with_small_belts(config: settings.Config) -> policies.ToolsSettings:
     return config.tools.model_copy(update={"by_provider": {**config.tools.by_provider, **entries}})
 
 
-def _channel(channel: settings.ChannelSettings, path: KeyPath, origin: _Origin) -> policies.ChannelPolicy:
+def _channel(channel: channels.ChannelSettings, path: KeyPath, origin: _Origin) -> policies.ChannelPolicy:
     return policies.ChannelPolicy(
         origin=origin(path),
         direct=None if channel.direct is None else _chat(channel.direct, origin((*path, "direct"))),
@@ -363,12 +363,12 @@ def _channel(channel: settings.ChannelSettings, path: KeyPath, origin: _Origin) 
 
 
 def _groups(
-    groups: Mapping[str, settings.GroupSettings], path: KeyPath, origin: _Origin
+    groups: Mapping[str, channels.GroupSettings], path: KeyPath, origin: _Origin
 ) -> Mapping[str, policies.GroupPolicy]:
     return {id: _chat(group, origin((*path, "groups", id))) for id, group in groups.items()}
 
 
-def _chat(chat: settings.DirectSettings, origin: str) -> policies.GroupPolicy:
+def _chat(chat: channels.DirectSettings, origin: str) -> policies.GroupPolicy:
     return policies.GroupPolicy(origin=origin, tools=chat.tools, by_sender=chat.tools_by_sender)
 
 

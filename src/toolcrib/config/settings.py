@@ -4,26 +4,24 @@ Sections that no part of this build reads yet are checked all the same; `UNUSED`
 is about one key of several begins its sentence with `key: `, so that the complaint can point at it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from toolcrib.define import session
-from toolcrib.define.names import fold_name
 from toolcrib.policy.settings import (
     Entries,
     ExecPolicy,
     ListSettings,
     PolicySettings,
-    RuleSettings,
     SandboxMode,
     Section,
     ToolsSettings,
 )
 
-from .channels import ConnectionSettings, check_connection
+from .channels import ChannelSettings, check_connection, refuse_twins
 from .services import (
     FORM,
     LIST,
@@ -69,20 +67,6 @@ from .values import (
 
 # Sections that are checked from the start and used from a later version on.
 UNUSED = ("session",)
-
-
-def _distinct(same: Callable[[str], str], what: str) -> AfterValidator:
-    """Refuse two keys that mean one thing: only one of them would count, and the other's denies would be lost."""
-
-    def check(things: Mapping[str, Any]) -> Mapping[str, Any]:
-        seen: dict[str, str] = {}
-        for key in things:
-            first = seen.setdefault(same(key), key)
-            if first != key:
-                raise ValueError(f"{key}: is the same {what} as {quote_value(first)}; merge the two")
-        return things
-
-    return AfterValidator(check)
 
 
 class Lines(Section):
@@ -185,32 +169,6 @@ class AgentSettings(Section):
     memory: MemorySettings = MemorySettings()
 
 
-class DirectSettings(Section):
-    tools: RuleSettings | None = None
-    tools_by_sender: Mapping[SenderName, RuleSettings] = Field(default_factory=dict, alias="toolsBySender")
-
-
-class GroupSettings(DirectSettings):
-    require_mention: Bool | None = Field(default=None, alias="requireMention")
-
-
-_Groups = Annotated[Mapping[Words, GroupSettings], _distinct(fold_name, "group")]
-
-
-class AccountSettings(Section):
-    groups: _Groups = Field(default_factory=dict)
-
-
-class ChannelSettings(ConnectionSettings):
-    enabled: Bool = True
-    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = Field(default="pairing", alias="dmPolicy")
-    allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
-    owners: tuple[OwnerName, ...] = ()
-    direct: DirectSettings | None = None
-    groups: _Groups = Field(default_factory=dict)
-    accounts: Annotated[Mapping[Words, AccountSettings], _distinct(fold_name, "account")] = Field(default_factory=dict)
-
-
 class DockerSettings(Section):
     image: DockerImage | None = None
     network: DockerNetwork = "none"
@@ -297,7 +255,7 @@ class Expectation(Section):
     lacks: tuple[Words, ...] = ()
 
 
-_AgentMap = Annotated[Mapping[AgentId, AgentSettings], _distinct(session.to_agent, "agent"), MAP]
+_AgentMap = Annotated[Mapping[AgentId, AgentSettings], refuse_twins(session.to_agent, "agent"), MAP]
 _Agents = Annotated[_AgentMap | Annotated[tuple[AgentSettings, ...], LIST], FORM]
 
 
@@ -350,7 +308,7 @@ class Config(Section):
     limits: LimitSettings = LimitSettings()
     agents: Annotated[_Agents, AfterValidator(_agents)] = Field(default_factory=dict)
     channels: Annotated[
-        Mapping[Words, ChannelSettings], BeforeValidator(check_connection), _distinct(_channel, "channel")
+        Mapping[Words, ChannelSettings], BeforeValidator(check_connection), refuse_twins(_channel, "channel")
     ] = Field(default_factory=dict)
     owners: tuple[OwnerName, ...] = ()
     sandbox: SandboxSettings = SandboxSettings()

@@ -171,7 +171,7 @@ class MessageStore(Protocol):
     async def hear(self, channel: str, messages: Sequence[HeardMessage], cursor: str, /) -> int:
         """Keep what was heard, each once, and how far that is; return how many are new."""
 
-    async def unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
+    async def list_unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
         """Return the messages that nobody has answered, in the order in which they came."""
 
     async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:

@@ -38,7 +38,7 @@ class SqliteMessages:
 
         return await in_turn(self._file.transact, run)
 
-    async def unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
+    async def list_unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
         sql = "SELECT number, body FROM heard WHERE channel = ? AND answered = 0 ORDER BY number"
         rows = await self._ask(sql, channel)
         return tuple(KeptMessage(number, HeardMessage.from_json(orjson.loads(body))) for number, body in rows)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolcrib.config.settings import ChannelSettings
+from toolcrib.config.channels import ChannelSettings
 from toolcrib.define.approval import Question
 from toolcrib.define.channel import Channel, MessageStore, Post
 from toolcrib.define.display import quote_short
@@ -20,13 +20,13 @@ from toolcrib.services.feature import Feature, TurnCore
 
 from .admission import Admission
 from .line import ChannelLine
-from .talk import Talk, split_text
+from .talk import ChannelTalk, split_text
 
 log = logging.getLogger("toolcrib")
 
 # Makes the channel of a name from its settings; raises ToolError in one sentence when a key is missing.
 ChannelMaker = Callable[[ChannelSettings, Callable[..., Any]], Channel]
-ChannelWord = Annotated[str, Field(min_length=1, max_length=64)]
+ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 
 _MAX_POSTS = 20  # pieces of one answer
 _SENT_SECONDS = 30.0  # in which `send` waits for what it says
@@ -45,7 +45,7 @@ class Channels:
     def __init__(self, core: TurnCore, store: MessageStore, makers: Mapping[str, ChannelMaker]) -> None:
         self._core, self.store, self._makers = core, store, makers
         self.admission = Admission(core.settings, store)
-        self._talk = Talk(core, store, self.admission)
+        self._talk = ChannelTalk(core, store, self.admission)
         self._lines: dict[str, ChannelLine] = {}
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -105,7 +105,7 @@ class Channels:
         return {"people": await self.admission.list_people()}
 
     @rpc("channels.pair", scope="pair")
-    async def pair(self, code: ChannelWord) -> dict[str, Any]:
+    async def pair(self, code: ChannelName) -> dict[str, Any]:
         """Let in whoever was told this code."""
         known = await self.admission.let_in(code)
         if known.channel in self._lines:
@@ -113,7 +113,7 @@ class Channels:
         return {"channel": known.channel, "sender": known.sender, "name": known.name}
 
     @rpc("channels.unpair", scope="pair")
-    async def unpair(self, channel: ChannelWord, sender: Annotated[str, Field(max_length=256)]) -> dict[str, Any]:
+    async def unpair(self, channel: ChannelName, sender: Annotated[str, Field(max_length=256)]) -> dict[str, Any]:
         """Let somebody in no more."""
         await self.admission.turn_away(channel, sender)
         return {"channel": channel, "sender": sender}

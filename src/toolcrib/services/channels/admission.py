@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolcrib.config.settings import ChannelSettings, SettingsSource
+from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.settings import SettingsSource
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.channel import Acquaintance, HeardMessage, MessageStore
 from toolcrib.define.display import quote_short

@@ -16,7 +16,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 1.0, 300.0
 _MAX_CHATS = 64  # chats that are answered at once
 
 # Answers one message; returns what is to be said, None when that is not decided yet and has to be tried again.
-Answer = Callable[[KeptMessage], Awaitable[Sequence[Post]]]
+AnswerMessage = Callable[[KeptMessage], Awaitable[Sequence[Post]]]
 LineState = Literal["connecting", "connected", "waiting", "stopped"]
 
 
@@ -28,7 +28,7 @@ class ChannelLine:
         name: str,
         channel: Channel,
         store: MessageStore,
-        answer: Answer,
+        answer: AnswerMessage,
         *,
         is_urgent: Callable[[HeardMessage], bool] = lambda _: False,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -88,7 +88,7 @@ class ChannelLine:
     async def _take_in(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._heard.clear()
-            for each in await self._store.unanswered(self.name):
+            for each in await self._store.list_unanswered(self.name):
                 if each.number in self._taken:
                     continue
                 self._taken.add(each.number)

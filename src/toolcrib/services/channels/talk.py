@@ -46,7 +46,7 @@ class ChatPlace(NamedTuple):
     caller: Caller
 
 
-class Talk:
+class ChannelTalk:
     """Answers the messages of all channels."""
 
     def __init__(self, core: TurnCore, store: MessageStore, admission: Admission) -> None:
