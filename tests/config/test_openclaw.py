@@ -272,8 +272,7 @@ def test_a_real_file_is_taken_and_every_key_without_use_is_told() -> None:
     assert sorted(loaded.ignored) == sorted([
         "meta", "env", "logging.level", "logging.redactSensitive", "logging.redactPatterns", "messages",
         "session.scope", "cron.maxConcurrentRuns", "hooks.token", "hooks.path", "channels.defaults",
-        "channels.telegram.botToken", "channels.telegram.groupPolicy", "channels.telegram.groups.-1.enabled",
-        "channels.telegram.groups.-1.topics",
+        "channels.telegram.groupPolicy", "channels.telegram.groups.-1.enabled", "channels.telegram.groups.-1.topics",
         "channels.telegram.accounts.work.botToken", "channels.telegram.accounts.work.allowFrom", "gateway.mode",
         "gateway.bind", "gateway.auth", "secrets", "browser.profiles", "memory.backend",
     ])  # fmt: skip

@@ -66,7 +66,7 @@ def test_where_everything_works_it_says_so_and_leaves_nothing_behind(tmp_path: P
     rows = ask(capsys, "doctor", "--json").json
     assert rows["failing"] == 0
     names = [each["what"] for each in rows["checks"]]
-    assert names[:13] == [
+    assert names[:14] == [
         "python", "sandbox", "ripgrep", "git", "tesseract", "pillow", "trafilatura", "pypdf", "wordllama", "pyte",
         "mcp", "uvicorn", "prompt_toolkit", "rich",
     ]  # fmt: skip

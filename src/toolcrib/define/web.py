@@ -119,6 +119,9 @@ class WayOut(Protocol):
     async def dial(self, host: str, port: int, /) -> "tuple[StreamReader, StreamWriter]":
         """Return a connection for bytes of any kind, to an address that was judged; raise ToolError for none."""
 
+    async def dial_own(self, host: str, port: int, /) -> "tuple[StreamReader, StreamWriter]":
+        """Return a connection to a server that the operator wrote down, wherever it is."""
+
     def secret(self, name: str, /) -> str:
         """Return what stands for a secret, which `http` puts there."""
 

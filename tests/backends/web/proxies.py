@@ -54,11 +54,14 @@ class World:
 @asynccontextmanager
 async def world(hosts: Mapping[tuple[str, int], Serve]) -> AsyncIterator[World]:
     """Give a world in which these hosts are."""
-    found, servers = World({}), list[asyncio.Server]()
+    found, servers, handling = World({}), list[asyncio.Server](), set[asyncio.Task[None]]()
 
     def counted(serve: Serve) -> Serve:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             found.open += 1
+            if task := asyncio.current_task():
+                handling.add(task)
+                task.add_done_callback(handling.discard)
             try:
                 await serve(reader, writer)
             except (OSError, EOFError):
@@ -78,6 +81,11 @@ async def world(hosts: Mapping[tuple[str, int], Serve]) -> AsyncIterator[World]:
     finally:
         for server in servers:
             server.close()
+        for task in handling:
+            task.cancel()
+        if handling:
+            await asyncio.wait(handling)
+        await asyncio.sleep(0)  # in which their sockets are closed
 
 
 @asynccontextmanager

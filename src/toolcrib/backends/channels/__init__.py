@@ -4,33 +4,34 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.define.errors import ToolError
+from toolcrib.define.web import WayOut
 
-ChannelMaking = Callable[[Any, Callable[..., Any]], Any]
+ChannelMaking = Callable[[Any, WayOut], Any]
 
 
-def _make_irc(settings: Any, way_out: Callable[..., Any]) -> Any:
+def _make_irc(settings: Any, way_out: WayOut) -> Any:
     from .irc import IrcChannel  # noqa: PLC0415  only who has one pays
 
     if not settings.host or not settings.nick:
         raise ToolError("irc needs host and nick: channels: {irc: {host: .., nick: ..}}", code="bad_arguments")
-    return IrcChannel(settings)
+    return IrcChannel(settings, way_out.dial_own)
 
 
-def _make_telegram(settings: Any, way_out: Callable[..., Any]) -> Any:
+def _make_telegram(settings: Any, way_out: WayOut) -> Any:
     from .telegram import BASE, TelegramChannel  # noqa: PLC0415  likewise
 
     if not settings.bot_token:
         raise ToolError("telegram needs botToken, from @BotFather: channels: {telegram: {botToken: ${TELEGRAM_TOKEN}}}")
     base = settings.api_base or BASE
-    return TelegramChannel(settings.bot_token, base, way_out(base))
+    return TelegramChannel(settings.bot_token, base, way_out.for_own(base))
 
 
-def _make_matrix(settings: Any, way_out: Callable[..., Any]) -> Any:
+def _make_matrix(settings: Any, way_out: WayOut) -> Any:
     from .matrix import MatrixChannel  # noqa: PLC0415  likewise
 
     if not settings.homeserver or not (settings.access_token or (settings.user_id and settings.password)):
         raise ToolError("matrix needs homeserver, and accessToken or userId with password")
-    return MatrixChannel(settings, way_out(settings.homeserver))
+    return MatrixChannel(settings, way_out.for_own(settings.homeserver))
 
 
 CHANNELS: Mapping[str, ChannelMaking] = {"irc": _make_irc, "matrix": _make_matrix, "telegram": _make_telegram}

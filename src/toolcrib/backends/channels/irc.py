@@ -7,7 +7,7 @@ id that no list can name by accident. Nobody is let in by a nick alone.
 import asyncio
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -18,12 +18,15 @@ from toolcrib.define.errors import ToolError
 _PORT, _TLS_PORT = 6667, 6697
 _SECONDS = 30.0  # to connect, and for a line to be taken
 _QUIET_SECONDS = 90.0  # after which the server is asked whether it is there
-_LINE_BYTES, _MAX_BYTES = 400, 8_192  # of text in one line, and of a line that is read
+_LINE_BYTES = 400  # of text in one line
 _MAX_LINES = 40  # of one post
 _PACE = 0.5  # seconds between lines: servers cut off who writes faster for long
 _CAPS = "account-tag server-time message-tags"
 _LINE = re.compile(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
 _UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
+
+
+DialServer = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
 class IrcLine(NamedTuple):
@@ -70,8 +73,8 @@ class IrcChannel:
 
     abilities = Abilities(actions=("send",), longest=4_000)
 
-    def __init__(self, settings: Any) -> None:
-        self._settings, self._nick = settings, settings.nick
+    def __init__(self, settings: Any, dial: DialServer) -> None:
+        self._settings, self._nick, self._dial = settings, settings.nick, dial
         self._writer: asyncio.StreamWriter | None = None
         self._pongs: dict[str, asyncio.Future[None]] = {}
         self._sending = asyncio.Lock()
@@ -147,9 +150,11 @@ class IrcChannel:
         told = self._settings
         secure = True if told.tls is None else told.tls
         port = told.port or (_TLS_PORT if secure else _PORT)
-        context = ssl.create_default_context() if secure else None
         async with asyncio.timeout(_SECONDS):
-            return await asyncio.open_connection(told.host, port, ssl=context, limit=_MAX_BYTES)
+            reader, writer = await self._dial(told.host, port)
+            if secure:
+                await writer.start_tls(ssl.create_default_context(), server_hostname=told.host)
+        return reader, writer
 
     async def _sign_on(self, reader: asyncio.StreamReader) -> None:
         self._nick = self._settings.nick

@@ -15,6 +15,7 @@ from toolcrib.define.channel import Channel, MessageStore, Post
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
+from toolcrib.define.web import WayOut
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Feature, TurnCore
 
@@ -25,7 +26,7 @@ from .talk import ChannelTalk, split_text
 log = logging.getLogger("toolcrib")
 
 # Makes the channel of a name from its settings; raises ToolError in one sentence when a key is missing.
-ChannelMaker = Callable[[ChannelSettings, Callable[..., Any]], Channel]
+ChannelMaker = Callable[[ChannelSettings, WayOut], Channel]
 ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 
 _MAX_POSTS = 20  # pieces of one answer
@@ -157,7 +158,7 @@ class Channels:
         maker = self._makers.get(name)
         if maker is None:
             raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._makers)}")
-        return maker(settings, self._core.way_out.for_own)
+        return maker(settings, self._core.way_out)
 
     async def _keep_going(self, line: ChannelLine) -> None:
         while True:
