@@ -10,7 +10,7 @@ from tests.backends.channels.irc_world import irc_server, person
 from tests.doors.chat.test_far import gateway_in, toolcrib
 from tests.doors.talking import Say, call, crib_with, talking
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 ANN = "~ann!~ann@127.0.0.1"
 

@@ -19,7 +19,7 @@ import toolcrib
 from .test_near_and_far import gateway, state  # noqa: F401  a fixture
 from .test_near_and_far import toolcrib as command
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 MAKE = call("exec", '{"command": "echo made >> made.txt"}')
 

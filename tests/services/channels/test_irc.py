@@ -16,7 +16,7 @@ from toolcrib.define.caller import Sender
 from toolcrib.define.channel import HeardMessage
 from toolcrib.define.errors import ToolError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 SHOP = {"join": ["#shop"], "groups": {"#shop": {"tools": {"allow": ["read", "ls"]}}}}
 ANN = "~ann!~ann@127.0.0.1"  # as the server itself calls her

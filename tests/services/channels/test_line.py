@@ -17,7 +17,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.services.channels.line import ChannelLine
 from toolcrib.services.channels.talk import split_text
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 ANN = Sender(id="ann")
 

@@ -15,7 +15,7 @@ from toolcrib.backends.channels.telegram import TelegramChannel
 from toolcrib.define.channel import Attachment
 from toolcrib.define.errors import ToolError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 OWNER, STRANGER, GROUP = 7, 8, -100
 

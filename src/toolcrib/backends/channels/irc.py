@@ -16,7 +16,7 @@ from toolcrib.define.channel import Abilities, Attachment, Hear, HeardMessage, P
 from toolcrib.define.errors import ToolError
 
 _PORT, _TLS_PORT = 6667, 6697
-_SECONDS = 30.0  # to connect, and for a line to be taken
+_SECONDS, _TAKEN_SECONDS = 30.0, 120.0  # to connect, and for a post to be taken: servers slow down who writes much
 _QUIET_SECONDS = 90.0  # after which the server is asked whether it is there
 _LINE_BYTES = 400  # of text in one line
 _MAX_LINES = 40  # of one post
@@ -119,7 +119,7 @@ class IrcChannel:
             self._pongs[token] = taken = asyncio.get_running_loop().create_future()
             self._write("PING", token)
             try:
-                async with asyncio.timeout(_SECONDS):
+                async with asyncio.timeout(_TAKEN_SECONDS):
                     await taken
             except asyncio.CancelledError:
                 if taken.cancelled():  # not we, but the connection
