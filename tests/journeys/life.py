@@ -228,6 +228,8 @@ class HastyRecord(SqliteRecord):
 
 def config_for(life: Life) -> dict[str, Any]:
     return {
+        # what is noted before a conversation is shortened is in the record, and on purpose in no log
+        "memory": {"noteBeforeCompaction": False},
         "workspace": {"root": str(life.folder / "work")},
         "tools": {"exec": {"host": "host", "security": "full", "ask": "off"}},
     }

@@ -101,14 +101,13 @@ async def test_of_two_calls_that_never_began_each_goes_on_with_its_own_answer(st
                 process.wait(timeout=60)
         with asked_gateway(state, port, config) as (_, client):
             async with client as crib:
-                heard, answered = crib.events(), 0
+                answered = 0
                 while answered < 2:
                     for question in await crib.ask("approvals.list"):
                         answer = "once" if "there" in question["shown"] else "no"
                         await crib.ask("approvals.answer", {"id": question["id"], "answer": answer})
                         answered += 1
-                    if answered < 2:
-                        await anext(heard)
+                    await asyncio.sleep(0.05)  # the second may be asked before anybody hears of it here
                 told = [event async for event in crib.follow("key-1")]
         done = {each["id"]: each["result"]["status"] for each in told if each["type"] == "tool_finished"}
         assert (done, told[-1]["text"]) == ({"call_here": "error", "call_there": "ok"}, "One of them.")
