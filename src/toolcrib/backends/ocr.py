@@ -5,7 +5,6 @@ processes, and the supervisor ends it with the call and with us: a picture that 
 its reader, and nobody else.
 """
 
-import asyncio
 import os
 import tempfile
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from toolcrib.define.errors import ToolError
 from toolcrib.threads import in_thread
 
-from .exec.host import find_program, read_last_words, start_error
+from .exec.host import find_program, run_to_end
 from .exec.supervisor import Spawn, SupervisorClient, open_memory
 
 _SECONDS = 20.0
@@ -57,17 +56,7 @@ class Tesseract:
 
     async def _run(self, spawn: Spawn) -> None:
         """Run the program to its end; ToolError when that is no good one."""
-        try:
-            started = await self._supervisor.start(spawn)
-        except OSError as error:
-            raise start_error(error, spawn.argv[0]) from None
-        try:
-            await asyncio.wait((started.ended,))
-        finally:
-            if not started.ended.done():  # cancelled
-                self._supervisor.stop(started.id, 0.0)
-                await asyncio.wait((started.ended,))
-        ended = read_last_words(started.ended.result(), 0.0)
+        ended = await run_to_end(self._supervisor, spawn)
         if ended.reason != "exit" or ended.code != 0:
             why = f"it took longer than {self._seconds:g} s" if ended.reason == "timeout" else "it cannot be read"
             raise ToolError(f"tesseract read no text in it: {why}", code="failed")

@@ -5,7 +5,6 @@ list of arguments and no shell, a small environment and a deadline, and the supe
 us. What they write goes to files without a name, so nothing is left on the disk, however a recording ends.
 """
 
-import asyncio
 import html
 import os
 import re
@@ -20,7 +19,7 @@ from toolcrib.define.errors import ArgumentError, ConfigError, ToolError
 from toolcrib.define.result import Image
 from toolcrib.threads import in_thread
 
-from .exec.host import find_program, read_last_words, start_error
+from .exec.host import find_program, run_to_end
 from .exec.supervisor import Spawn, SupervisorClient
 
 _TEST = "test"  # in place of a device: a pattern with a tone, to try things where there is no camera
@@ -202,17 +201,7 @@ class Sensors:
         with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as said:
             fds = {"stdin": nothing.fileno(), "out": out.fileno(), "err": said.fileno()}
             spawn = Spawn(program=path, argv=(program, *words), env=env, fds=fds, seconds=seconds)
-            try:
-                started = await self._supervisor.start(spawn)
-            except OSError as error:
-                raise start_error(error, program) from None
-            try:
-                await asyncio.wait((started.ended,))
-            finally:
-                if not started.ended.done():  # cancelled
-                    self._supervisor.stop(started.id, 0.0)
-                    await asyncio.wait((started.ended,))
-            ended = read_last_words(started.ended.result(), 0.0)
+            ended = await run_to_end(self._supervisor, spawn)
             if ended.reason == "exit" and ended.code == 0:
                 return ""
             if ended.reason == "timeout":

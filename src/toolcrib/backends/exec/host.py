@@ -3,6 +3,7 @@
 Also what every shell does to start a command: check it, give it its descriptors, hand it to the supervisor.
 """
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -126,6 +127,21 @@ def read_last_words(words: LastWords | None, duration: float) -> CommandEnded:
     if code < 0:
         return CommandEnded(reason="signal", signal=-code, **told)
     return CommandEnded(reason="exit", code=code, **told)
+
+
+async def run_to_end(supervisor: SupervisorClient, spawn: Spawn) -> CommandEnded:
+    """Run a program, and return how it ended; ToolError when it cannot be started. It ends with whoever waits."""
+    try:
+        started = await supervisor.start(spawn)
+    except OSError as error:
+        raise start_error(error, spawn.argv[0]) from None
+    try:
+        await asyncio.wait((started.ended,))
+    finally:
+        if not started.ended.done():  # cancelled
+            supervisor.stop(started.id, 0.0)
+            await asyncio.wait((started.ended,))
+    return read_last_words(started.ended.result(), 0.0)
 
 
 def start_error(error: OSError, name: str) -> ToolError:
