@@ -1,13 +1,11 @@
 """An assistant on a real IRC server: strangers get a code and nothing else, guests and groups their own belts."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import toolcrib
 from tests.backends.channels.irc_world import irc_server, person
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
@@ -16,23 +14,17 @@ from toolcrib.define.caller import Sender
 from toolcrib.define.channel import HeardMessage
 from toolcrib.define.errors import ToolError
 
+from .assistants import assistant_on
+
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 SHOP = {"join": ["#shop"], "groups": {"#shop": {"tools": {"allow": ["read", "ls"]}}}}
 ANN = "~ann!~ann@127.0.0.1"  # as the server itself calls her
 
 
-@asynccontextmanager
-async def assistant(folder: Path, port: int, **own: Any) -> AsyncIterator[Crib]:
-    """Open a crib whose assistant is there as `crib`; the model without a key answers."""
-    irc = {"host": "127.0.0.1", "port": port, "tls": False, "nick": "crib", **own}
-    config = {"channels": {"irc": irc}, "workspace": {"root": str(folder / "work")}}
-    (folder / "work").mkdir(exist_ok=True)
-    async with toolcrib.open(config, state=folder / "state") as crib:
-        await crib.channels.open()
-        (line,) = crib.channels.lines
-        await until(lambda: line.state == "connected")
-        yield crib
+def assistant(folder: Path, port: int, **own: Any) -> AbstractAsyncContextManager[Crib]:
+    settings = {"host": "127.0.0.1", "port": port, "tls": False, "nick": "crib", **own}
+    return assistant_on("irc", folder, settings)
 
 
 async def test_a_stranger_gets_a_code_once_and_a_paired_person_is_answered(tmp_path: Path) -> None:

@@ -134,6 +134,26 @@ async def test_a_message_that_nobody_can_answer_is_told_so_and_holds_up_none(tmp
     assert list(channel.said.values()) == ["the disk is full", "chat: message 2"]
 
 
+async def test_what_a_store_that_failed_left_is_answered_when_it_is_begun_again(tmp_path: Path) -> None:
+    class Full(SqliteMessages):
+        fails = 1
+
+        async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:
+            if self.fails:
+                self.fails -= 1
+                raise ToolError("the disk is full")
+            await super().answer(channel, number, posts)
+
+    channel = Flapping([said(0, "chat"), said(1, "chat")], each=50)
+    line = ChannelLine("svc", channel, Full(SqliteFile(tmp_path / "crib.db", sync=False)), echo)
+    with pytest.raises(ExceptionGroup):
+        await line.run()
+    task = asyncio.create_task(line.run())
+    await until(lambda: list(channel.said.values()) == ["chat: message 0", "chat: message 1"])
+    task.cancel()
+    await asyncio.wait((task,))
+
+
 @pytest.mark.parametrize(
     ("text", "longest", "pieces"),
     [

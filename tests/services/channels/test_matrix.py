@@ -1,30 +1,22 @@
 """An assistant on a real Matrix homeserver."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import toolcrib
 from tests.backends.channels.matrix_world import Homeserver, Member, synapse
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
 
+from .assistants import assistant_on
+
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 
-@asynccontextmanager
-async def assistant(folder: Path, bot: Member, **own: Any) -> AsyncIterator[Crib]:
-    settings = {"homeserver": bot.address, "accessToken": bot.token, **own}
-    config = {"channels": {"matrix": settings}, "workspace": {"root": str(folder / "work")}}
-    (folder / "work").mkdir(exist_ok=True)
-    async with toolcrib.open(config, state=folder / "state") as crib:
-        await crib.channels.open()
-        (line,) = crib.channels.lines
-        await until(lambda: line.state == "connected")
-        yield crib
+def assistant(folder: Path, bot: Member, **own: Any) -> AbstractAsyncContextManager[Crib]:
+    return assistant_on("matrix", folder, {"homeserver": bot.address, "accessToken": bot.token, **own})
 
 
 async def meet(folder: Path, home: Homeserver) -> tuple[Member, Member, Member]:

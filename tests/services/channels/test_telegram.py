@@ -1,13 +1,11 @@
 """An assistant on Telegram: people, groups and buttons, at a server that holds the bot to the documentation."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import toolcrib
 from tests.backends.channels.telegram_world import PICTURE, TOKEN, Telegram, telegram
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
@@ -15,19 +13,16 @@ from toolcrib.backends.channels.telegram import TelegramChannel
 from toolcrib.define.channel import Attachment
 from toolcrib.define.errors import ToolError
 
+from .assistants import assistant_on
+
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
 OWNER, STRANGER, GROUP = 7, 8, -100
 
 
-@asynccontextmanager
-async def assistant(folder: Path, server: Telegram, **own: Any) -> AsyncIterator[Crib]:
+def assistant(folder: Path, server: Telegram, **own: Any) -> AbstractAsyncContextManager[Crib]:
     settings = {"botToken": TOKEN, "apiBase": server.address, "owners": [f"id:{OWNER}"], **own}
-    config = {"channels": {"telegram": settings}, "workspace": {"root": str(folder / "work")}}
-    (folder / "work").mkdir(exist_ok=True)
-    async with toolcrib.open(config, state=folder / "state") as crib:
-        await crib.channels.open()
-        yield crib
+    return assistant_on("telegram", folder, settings)
 
 
 async def test_the_owner_is_answered_and_a_stranger_gets_a_code(tmp_path: Path) -> None:
@@ -79,6 +74,13 @@ async def test_a_question_has_buttons_and_only_the_owners_counts(tmp_path: Path)
             server.press(yes, by=OWNER, chat=OWNER)
             await until(lambda: (tmp_path / "work" / "made").exists())
             await until(lambda: sum(name == "answerCallbackQuery" for name, _ in server.asked) == 2)
+
+
+async def test_a_message_without_words_is_told_that_it_cannot_be_read(tmp_path: Path) -> None:
+    with telegram() as server:
+        async with assistant(tmp_path, server):
+            server.say("", by=OWNER)
+            await until(lambda: server.said(OWNER) == ["I can read text here, and no files or encrypted messages yet."])
 
 
 async def test_what_was_too_much_at_once_is_said_later_and_once(tmp_path: Path) -> None:

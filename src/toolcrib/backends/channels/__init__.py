@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolcrib.define.channel import Channel
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
 
-ChannelMaking = Callable[[Any, WayOut], Any]
 
-
-def _make_irc(settings: Any, way_out: WayOut) -> Any:
+def _make_irc(settings: Any, way_out: WayOut) -> Channel:
     from .irc import IrcChannel  # noqa: PLC0415  only who has one pays
 
     if not settings.host or not settings.nick:
@@ -17,7 +16,7 @@ def _make_irc(settings: Any, way_out: WayOut) -> Any:
     return IrcChannel(settings, way_out.dial_own)
 
 
-def _make_telegram(settings: Any, way_out: WayOut) -> Any:
+def _make_telegram(settings: Any, way_out: WayOut) -> Channel:
     from .telegram import BASE, TelegramChannel  # noqa: PLC0415  likewise
 
     if not settings.bot_token:
@@ -26,7 +25,7 @@ def _make_telegram(settings: Any, way_out: WayOut) -> Any:
     return TelegramChannel(settings.bot_token, base, way_out.for_own(base))
 
 
-def _make_matrix(settings: Any, way_out: WayOut) -> Any:
+def _make_matrix(settings: Any, way_out: WayOut) -> Channel:
     from .matrix import MatrixChannel  # noqa: PLC0415  likewise
 
     if not settings.homeserver or not (settings.access_token or (settings.user_id and settings.password)):
@@ -34,4 +33,8 @@ def _make_matrix(settings: Any, way_out: WayOut) -> Any:
     return MatrixChannel(settings, way_out.for_own(settings.homeserver))
 
 
-CHANNELS: Mapping[str, ChannelMaking] = {"irc": _make_irc, "matrix": _make_matrix, "telegram": _make_telegram}
+CHANNELS: Mapping[str, Callable[[Any, WayOut], Channel]] = {
+    "irc": _make_irc,
+    "matrix": _make_matrix,
+    "telegram": _make_telegram,
+}

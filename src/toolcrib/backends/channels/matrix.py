@@ -1,7 +1,7 @@
 """Matrix, by its client API: rooms are synced behind a token, and what is sent has a transaction id that holds once.
 
-Rooms that are encrypted are not read: their messages are told as such. An invitation is taken when somebody who may
-write there sends it; which rooms are direct is decided by their members, not by what they call themselves.
+Rooms that are encrypted cannot be read. Every invitation is taken: who is answered is not for a channel to say. Which
+rooms are direct is decided by their members, not by what they call themselves.
 """
 
 import re

@@ -95,6 +95,8 @@ class Channels:
         for name, settings in self._core.config.channels.items():
             line = self._lines.get(name)
             row = line.to_json() if line else {"channel": name, "state": "off" if not settings.enabled else "stopped"}
+            if settings.enabled and not settings.connects:
+                row["problem"] = f"nothing says how to reach it; there are {', '.join(self._makers)} (docs/channels.md)"
             if name in self._problems:
                 row |= {"state": "failed", "problem": self._problems[name]}
             rows.append({**row, "dmPolicy": settings.dm_policy})

@@ -15,7 +15,7 @@ log = logging.getLogger("toolcrib")
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 300.0
 _MAX_CHATS = 64  # chats that are answered at once
 
-# Answers one message; returns what is to be said, None when that is not decided yet and has to be tried again.
+# Answers one message; returns what is to be said.
 AnswerMessage = Callable[[KeptMessage], Awaitable[Sequence[Post]]]
 LineState = Literal["connecting", "connected", "waiting", "stopped"]
 
@@ -44,7 +44,10 @@ class ChannelLine:
         self._answering = asyncio.Semaphore(_MAX_CHATS)
 
     async def run(self) -> None:
-        """Work until it is cancelled."""
+        """Work until it is cancelled, or the store fails; begun again, it takes up whatever is unanswered."""
+        self._taken.clear()
+        self._queues.clear()
+        self._connected.clear()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._stay_connected())
             group.create_task(self._send())

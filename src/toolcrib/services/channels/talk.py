@@ -34,6 +34,8 @@ _TYPING_SECONDS = 4.0
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
 _HELP = "/status, /stop, /new, /why TOOL, /approve ID, /deny ID"
+_NO_TEXT = "I can read text here, and no files or encrypted messages yet."
+_FILES = "[{} came with this message; what comes over this channel cannot be opened yet]"
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."
 
 
@@ -81,6 +83,8 @@ class ChannelTalk:
         if self.is_command(message):
             said = message.pressed or message.text.strip()
             return self._cut(back, await self._obey(guest.caller, said), channel.abilities)
+        if not message.text.strip():
+            return (replace(back, text=_NO_TEXT),)
         self._places[guest.caller.session or ""] = ChatPlace(name, message.chat, message.thread, guest.caller)
         typing = asyncio.create_task(self._show_typing(channel, message))
         try:
@@ -119,7 +123,9 @@ class ChannelTalk:
 
     def _write_message(self, name: str, caller: Caller, message: HeardMessage) -> Message:
         """Return what was said as a message of the turn: who speaks in a group stands before it, as data."""
-        text = strip(message.text)
+        text, files = strip(message.text), len(message.attachments)
+        if files:
+            text = f"{text}\n\n{_FILES.format('a file' if files == 1 else f'{files} files')}"
         source = None if self._core.is_owner(caller) else f"message:{name}"
         if message.kind == "dm":
             return Message(role="user", content=(Text(text, source),))
