@@ -36,7 +36,7 @@ class ConnectionSettings(Section):
     @property
     def connects(self) -> bool:
         """Whether it says where the channel is: one that does not is only about who may do what."""
-        return any(getattr(self, name) is not None for name in ("host", "homeserver", "bot_token"))
+        return not self.model_fields_set.isdisjoint(ConnectionSettings.model_fields)
 
 
 def refuse_twins(same: Callable[[str], str], what: str) -> AfterValidator:

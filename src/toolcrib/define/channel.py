@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from .caller import Sender
+from .web import WayOut
 
 ChatKind = Literal["dm", "group", "channel"]
 PostState = Literal["waiting", "sending", "sent", "failed", "uncertain"]
@@ -69,14 +70,21 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What is said in a chat. `media` is the path of a file in the state folder or a workspace, "" for none."""
+    """What is said in a chat.
+
+    `media` is the path of a file that lies ready in the state folder, "" for none; it is shown as `filename`, and
+    played as a voice note where a channel has them. A `card` is in the words of its channel.
+    """
 
     chat: str
     text: str = ""
     thread: str = ""
     reply_to: str = ""
     buttons: tuple[tuple[Button, ...], ...] = ()
+    card: Mapping[str, Any] | None = None
     media: str = ""
+    filename: str = ""
+    is_voice: bool = False
     silent: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -133,6 +141,16 @@ class Channel(Protocol):
         """Show that an answer is on its way."""
 
     async def close(self) -> None: ...
+
+
+class ChannelKind(NamedTuple):
+    """A service that a channel can be made for: what it can do there, and how it is made from its settings.
+
+    `make` raises ToolError in one sentence when a key is missing.
+    """
+
+    abilities: Abilities
+    make: Callable[[Any, WayOut], Channel]
 
 
 class KeptMessage(NamedTuple):

@@ -1,40 +1,24 @@
-"""The channels that can be made, by name: each maker takes its settings and the way out, and loads what it needs."""
+"""The channels that come with toolcrib: each is a module of its name with a `KIND`, loaded when it is asked for."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-from toolcrib.define.channel import Channel
-from toolcrib.define.errors import ToolError
-from toolcrib.define.web import WayOut
+from toolcrib.define.channel import ChannelKind
 
-
-def _make_irc(settings: Any, way_out: WayOut) -> Channel:
-    from .irc import IrcChannel  # noqa: PLC0415  only who has one pays
-
-    if not settings.host or not settings.nick:
-        raise ToolError("irc needs host and nick: channels: {irc: {host: .., nick: ..}}", code="bad_arguments")
-    return IrcChannel(settings, way_out.dial_own)
+_NAMES = ("irc", "matrix", "telegram")
 
 
-def _make_telegram(settings: Any, way_out: WayOut) -> Channel:
-    from .telegram import BASE, TelegramChannel  # noqa: PLC0415  likewise
+class ShippedChannels(Mapping[str, ChannelKind]):
+    """The kinds of channels by name: only who has one pays for it."""
 
-    if not settings.bot_token:
-        raise ToolError("telegram needs botToken, from @BotFather: channels: {telegram: {botToken: ${TELEGRAM_TOKEN}}}")
-    base = settings.api_base or BASE
-    return TelegramChannel(settings.bot_token, base, way_out.for_own(base))
+    def __getitem__(self, name: str) -> ChannelKind:
+        if name not in _NAMES:
+            raise KeyError(name)
+        kind: ChannelKind = import_module(f".{name}", __name__).KIND
+        return kind
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
 
-def _make_matrix(settings: Any, way_out: WayOut) -> Channel:
-    from .matrix import MatrixChannel  # noqa: PLC0415  likewise
-
-    if not settings.homeserver or not (settings.access_token or (settings.user_id and settings.password)):
-        raise ToolError("matrix needs homeserver, and accessToken or userId with password")
-    return MatrixChannel(settings, way_out.for_own(settings.homeserver))
-
-
-CHANNELS: Mapping[str, Callable[[Any, WayOut], Channel]] = {
-    "irc": _make_irc,
-    "matrix": _make_matrix,
-    "telegram": _make_telegram,
-}
+    def __len__(self) -> int:
+        return len(_NAMES)

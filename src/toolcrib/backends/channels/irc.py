@@ -12,8 +12,9 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
 from toolcrib.define.errors import ToolError
+from toolcrib.define.web import WayOut
 
 _PORT, _TLS_PORT = 6667, 6697
 _SECONDS, _TAKEN_SECONDS = 30.0, 120.0  # to connect, and for a post to be taken: servers slow down who writes much
@@ -221,3 +222,12 @@ class IrcChannel:
             text=text[named.end() :] if named else text,
             is_for_us=named is not None,
         )
+
+
+def _make(settings: Any, way_out: WayOut) -> IrcChannel:
+    if not settings.host or not settings.nick:
+        raise ToolError("irc needs host and nick: channels: {irc: {host: .., nick: ..}}", code="bad_arguments")
+    return IrcChannel(settings, way_out.dial_own)
+
+
+KIND = ChannelKind(IrcChannel.abilities, _make)

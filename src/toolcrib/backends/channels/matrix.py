@@ -13,10 +13,10 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
-from toolcrib.define.web import Http
+from toolcrib.define.web import Http, WayOut
 
 _API = "/_matrix/client/v3"
 _WAIT_MS, _SLACK_SECONDS, _POST_SECONDS = 30_000, 20.0, 30.0
@@ -196,3 +196,12 @@ def _events(room: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _to_id(key: str) -> str:
     return sha256(key.encode()).hexdigest()[:32]
+
+
+def _make(settings: Any, way_out: WayOut) -> MatrixChannel:
+    if not settings.homeserver or not (settings.access_token or (settings.user_id and settings.password)):
+        raise ToolError("matrix needs homeserver, and accessToken or userId with password")
+    return MatrixChannel(settings, way_out.for_own(settings.homeserver))
+
+
+KIND = ChannelKind(MatrixChannel.abilities, _make)

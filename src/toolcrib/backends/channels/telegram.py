@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, Button, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, Button, ChannelKind, Hear, HeardMessage, Post
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
-from toolcrib.define.web import Http
+from toolcrib.define.web import Http, WayOut
 
 BASE = "https://api.telegram.org"
 _WAIT_SECONDS, _SLACK_SECONDS = 50, 20.0  # that an answer about updates may take, and how much longer we wait
@@ -211,3 +211,13 @@ def _to_words(params: Mapping[str, Any], name: str) -> str:
 
 def _told(answer: Any) -> dict[str, Any]:
     return {"ok": True, **({"messageId": str(answer["message_id"])} if isinstance(answer, dict) else {})}
+
+
+def _make(settings: Any, way_out: WayOut) -> TelegramChannel:
+    if not settings.bot_token:
+        raise ToolError("telegram needs botToken, from @BotFather: channels: {telegram: {botToken: ${TELEGRAM_TOKEN}}}")
+    base = settings.api_base or BASE
+    return TelegramChannel(settings.bot_token, base, way_out.for_own(base))
+
+
+KIND = ChannelKind(TelegramChannel.abilities, _make)

@@ -11,11 +11,10 @@ from pydantic import Field
 
 from toolcrib.config.channels import ChannelSettings
 from toolcrib.define.approval import Question
-from toolcrib.define.channel import Channel, MessageStore, Post
+from toolcrib.define.channel import Channel, ChannelKind, MessageStore, Post
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
-from toolcrib.define.web import WayOut
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Feature, TurnCore
 
@@ -25,8 +24,6 @@ from .talk import ChannelTalk, split_text
 
 log = logging.getLogger("toolcrib")
 
-# Makes the channel of a name from its settings; raises ToolError in one sentence when a key is missing.
-ChannelMaker = Callable[[ChannelSettings, WayOut], Channel]
 ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 
 _MAX_POSTS = 20  # pieces of one answer
@@ -34,17 +31,17 @@ _SENT_SECONDS = 30.0  # in which `send` waits for what it says
 _CLOSE_SECONDS = 5.0
 
 
-def mount(core: TurnCore, *, makers: Mapping[str, ChannelMaker]) -> Feature:
-    """Mount the channels that the configuration names; `makers` are those that can be made, by name."""
-    service = Channels(core, core.stores.messages, makers)
+def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind]) -> Feature:
+    """Mount the channels that the configuration names; `kinds` are those that can be made, by name."""
+    service = Channels(core, core.stores.messages, kinds)
     return Feature(services=(service,), close=service.close)
 
 
 class Channels:
     """The channels of one crib. They work while a gateway runs: `open` starts them."""
 
-    def __init__(self, core: TurnCore, store: MessageStore, makers: Mapping[str, ChannelMaker]) -> None:
-        self._core, self.store, self._makers = core, store, makers
+    def __init__(self, core: TurnCore, store: MessageStore, kinds: Mapping[str, ChannelKind]) -> None:
+        self._core, self.store, self._kinds = core, store, kinds
         self.admission = Admission(core.settings, store)
         self._talk = ChannelTalk(core, store, self.admission)
         self._lines: dict[str, ChannelLine] = {}
@@ -96,7 +93,7 @@ class Channels:
             line = self._lines.get(name)
             row = line.to_json() if line else {"channel": name, "state": "off" if not settings.enabled else "stopped"}
             if settings.enabled and not settings.connects:
-                row["problem"] = f"nothing says how to reach it; there are {', '.join(self._makers)} (docs/channels.md)"
+                row["problem"] = f"nothing says how to reach it; there are {', '.join(self._kinds)} (docs/channels.md)"
             if name in self._problems:
                 row |= {"state": "failed", "problem": self._problems[name]}
             rows.append({**row, "dmPolicy": settings.dm_policy})
@@ -157,10 +154,10 @@ class Channels:
         raise ToolError(f"{what}; there are: {there}", code="not_found")
 
     def _make(self, name: str, settings: ChannelSettings) -> Channel:
-        maker = self._makers.get(name)
-        if maker is None:
-            raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._makers)}")
-        return maker(settings, self._core.way_out)
+        kind = self._kinds.get(name)
+        if kind is None:
+            raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._kinds)}")
+        return kind.make(settings, self._core.way_out)
 
     async def _keep_going(self, line: ChannelLine) -> None:
         while True:
