@@ -83,7 +83,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     gateway.mount,
     configuration.mount,
     cron.mount,
-    partial(channels.mount, kinds=ShippedChannels()),
+    partial(channels.mount, kinds=ShippedChannels(), workspaces=Workspaces),
 )
 
 C = TypeVar("C", bound=Core)

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -59,6 +60,23 @@ class Member:
         told = await self.ask("PUT", path, {"msgtype": "m.text", "body": text, **content})
         return str(told["event_id"])
 
+    async def show(self, room: str, picture: bytes) -> None:
+        """Upload a picture, and show it in a room."""
+        url = f"{self.address}/_matrix/media/v3/upload?filename=a.png"
+        headers = {"authorization": f"Bearer {self.token}", "content-type": "image/png"}
+        told = json.loads(await asyncio.to_thread(fetch, Request(url, picture, headers)))
+        info = {"mimetype": "image/png", "size": len(picture)}
+        content = {"msgtype": "m.image", "body": "a.png", "url": told["content_uri"], "info": info}
+        await self.ask("PUT", f"/rooms/{quote(room)}/send/m.room.message/{token_hex(8)}", content)
+
+    async def sees(self, room: str) -> bytes:
+        """Return the last picture of a room."""
+        found = await self.ask("GET", f"/rooms/{quote(room)}/messages?dir=b&limit=20")
+        url = next(each["content"]["url"] for each in found["chunk"] if each["content"].get("msgtype") == "m.image")
+        address = f"{self.address}/_matrix/client/v1/media/download/{url.removeprefix('mxc://')}"
+        headers = {"authorization": f"Bearer {self.token}"}
+        return await asyncio.to_thread(fetch, Request(address, headers=headers))
+
     async def hears(self, *words: str, room: str = "") -> str:
         """Return the next message of somebody else that holds these words."""
         async with asyncio.timeout(120):
@@ -79,6 +97,12 @@ class Member:
         async with asyncio.timeout(120):
             while who not in (await self.ask("GET", f"/rooms/{quote(room)}/joined_members"))["joined"]:
                 await asyncio.sleep(0.1)
+
+
+def fetch(request: Request) -> bytes:
+    with urlopen(request, timeout=120) as answer:
+        data: bytes = answer.read()
+        return data
 
 
 def ask(address: str, method: str, path: str, body: Any = None, token: str = "") -> Any:

@@ -5,12 +5,15 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.parser import BytesParser
+from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 TOKEN = "123456:AAtoken-token-token-token"
 BOT = {"id": 99, "is_bot": True, "first_name": "Crib", "username": "crib_bot"}
 PICTURE = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+FILES = {"photos/file_1.png": PICTURE, "documents/a.txt": b"from far away"}
 # what each method needs, and may have besides
 METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     name: (frozenset(needs.split()), frozenset(may.split()))
@@ -18,6 +21,9 @@ METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         ("getMe", "", ""),
         ("getUpdates", "", "offset timeout allowed_updates limit"),
         ("sendMessage", "chat_id text", "message_thread_id reply_parameters reply_markup disable_notification"),
+        ("sendPhoto", "chat_id photo", "caption message_thread_id reply_parameters reply_markup disable_notification"),
+        ("sendDocument", "chat_id document", "caption message_thread_id reply_parameters disable_notification"),
+        ("sendVoice", "chat_id voice", "caption message_thread_id reply_parameters disable_notification"),
         ("sendChatAction", "chat_id action", "message_thread_id"),
         ("answerCallbackQuery", "callback_query_id", "text"),
         ("editMessageText", "chat_id message_id text", ""),
@@ -40,12 +46,20 @@ class Telegram:
     busy: int = 0  # so many requests are too many at once
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def say(self, text: str, *, by: int = 7, chat: int = 0, topic: int = 0, who: dict[str, Any] | None = None) -> None:
+    def say(self, text: str, *, by: int = 7, chat: int = 0, topic: int = 0, **more: Any) -> None:
         """Have somebody write to the bot, or to a group that it is in."""
         where = {"id": chat, "type": "supergroup"} if chat else {"id": by, "type": "private"}
-        who = who or {"id": by, "is_bot": False, "first_name": f"P{by}", "username": f"p{by}"}
+        who = more.pop("who", None) or {"id": by, "is_bot": False, "first_name": f"P{by}", "username": f"p{by}"}
         thread = {"is_topic_message": True, "message_thread_id": topic} if topic else {}
-        message = {"message_id": len(self.updates) + 1, "date": 1, "chat": where, "from": who, "text": text, **thread}
+        message = {
+            "message_id": len(self.updates) + 1,
+            "date": 1,
+            "chat": where,
+            "from": who,
+            "text": text,
+            **thread,
+            **more,
+        }
         self._tell({"message": message})
 
     def press(self, data: str, *, by: int, chat: int) -> None:
@@ -83,13 +97,29 @@ class Telegram:
                 self.changed.wait_for(lambda: self._from(after), timeout=1.0)
                 return 200, self._from(after)
         if method == "getFile":
-            return 200, {"file_id": body["file_id"], "file_path": "photos/file_1.png"}
+            path = "documents/a.txt" if body["file_id"] == "text" else "photos/file_1.png"
+            return 200, {"file_id": body["file_id"], "file_path": path}
         if method == "sendMessage" and not 1 <= len(body["text"]) <= 4_096:
             return 400, "Bad Request: message is too long"
         return 200, {"message_id": 500 + len(self.asked)} if method.startswith("send") else True
 
     def _from(self, offset: int) -> list[dict[str, Any]]:
         return [each for each in self.updates if each["update_id"] >= offset]
+
+
+def _read_body(kind: str, data: bytes) -> dict[str, Any]:
+    """Return what was sent, as JSON or as a form; a file as what it holds."""
+    if kind == "application/json":
+        body: dict[str, Any] = json.loads(data)
+        return body
+    form = BytesParser(policy=HTTP).parsebytes(f"content-type: {kind}\r\n\r\n".encode() + data)
+    parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
+    return {str(name): _read_part(part) for name, part in parts.items()}
+
+
+def _read_part(part: Any) -> Any:
+    held = part.get_payload(decode=True)
+    return held if part.get_filename() else held.decode()
 
 
 @contextmanager
@@ -99,11 +129,11 @@ def telegram() -> Iterator[Telegram]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            is_file = self.path == f"/file/bot{TOKEN}/photos/file_1.png"
-            self._send(200 if is_file else 404, PICTURE if is_file else b"")
+            held = FILES.get(self.path.removeprefix(f"/file/bot{TOKEN}/"))
+            self._send(404 if held is None else 200, held or b"")
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            body = _read_body(self.headers["content-type"], self.rfile.read(int(self.headers["content-length"])))
             bot, _, method = self.path.strip("/").partition("/")
             status, told = world.answer(method, body) if bot == f"bot{TOKEN}" else (401, "Unauthorized")
             whole = {"ok": status == 200, **({"result": told} if status == 200 else {"description": told})}

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from tests.backends.channels.matrix_world import Homeserver, Member, synapse
+from tests.backends.channels.telegram_world import PICTURE
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
+from toolcrib.define.channel import Post
 
 from .assistants import assistant_on
 
@@ -36,6 +38,14 @@ async def test_people_and_rooms_on_a_real_homeserver(tmp_path: Path) -> None:
             question = await ann.hears("/approve", room=own)
             await ann.say(own, f"/approve {question.rpartition(' ')[2]}")
             await until(lambda: (tmp_path / "work" / "made").exists())
+
+            await ann.show(own, PICTURE)
+            await until(lambda: any((tmp_path / "work").glob("inbox/*/*-a.png")))
+            picture = tmp_path / "b.png"
+            picture.write_bytes(PICTURE)
+            channel = crib.channels.find_line("matrix").channel
+            assert await channel.post(Post(chat=own, text="look", media=str(picture), filename="b.png"), "k")
+            assert await ann.sees(own) == PICTURE
 
             his = await bob.make_room(bot.id, direct=True)
             await bob.until_joined(his, bot.id)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from tests.backends.channels.telegram_world import PICTURE, TOKEN, Telegram, telegram
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
 from toolcrib.backends.channels.telegram import TelegramChannel
-from toolcrib.define.channel import Attachment
+from toolcrib.define.channel import Attachment, Post
 from toolcrib.define.errors import ToolError
 
 from .assistants import assistant_on
@@ -80,7 +81,41 @@ async def test_a_message_without_words_is_told_that_it_cannot_be_read(tmp_path: 
     with telegram() as server:
         async with assistant(tmp_path, server):
             server.say("", by=OWNER)
-            await until(lambda: server.said(OWNER) == ["I can read text here, and no files or encrypted messages yet."])
+            await until(lambda: any("nothing in that message" in each for each in server.said(OWNER)))
+
+
+async def test_files_of_a_message_are_kept_in_the_workspace(tmp_path: Path) -> None:
+    photo = [{"file_id": "p1", "width": 1, "file_size": len(PICTURE)}]
+    letter = {"file_id": "text", "file_name": "../../.hidden\\name.txt", "mime_type": "text/plain", "file_size": 13}
+    with telegram() as server:
+        async with assistant(tmp_path, server) as crib:
+            server.say("list .", by=OWNER, photo=photo, document=letter)
+            await until(lambda: bool(server.said(OWNER)))
+            kept = sorted((tmp_path / "work" / "inbox").glob("*/*"))
+            assert [each.name.partition("-")[2] for each in kept] == ["0-photo.jpg", "1-name.txt"]
+            assert kept[0].read_bytes() == PICTURE
+            told = await crib.rpc_for(toolcrib.OWNER, {"read"})("chat.history", {"sessionKey": "main"})
+            assert "name.txt came with this message" in str(told["messages"][0])
+
+
+async def test_a_file_is_posted_as_what_it_is(tmp_path: Path) -> None:
+    picture, note = tmp_path / "a.png", tmp_path / "b.txt"
+    picture.write_bytes(PICTURE)
+    note.write_text("words")
+    with telegram() as server:
+        async with assistant(tmp_path, server) as crib:
+            channel = crib.channels.find_line("telegram").channel
+            for post in (
+                Post(chat="7", text="look", media=str(picture), filename='a".png', silent=True, thread="5"),
+                Post(chat="7", text="x" * 2_000, media=str(note), filename="b.txt"),
+                Post(chat="7", media=str(note), filename="c.ogg", is_voice=True),
+            ):
+                assert await channel.post(post, "key")
+            sent = [(name, body) for name, body in server.asked if name.startswith("send")]
+            assert [name for name, _ in sent] == ["sendPhoto", "sendDocument", "sendMessage", "sendVoice"]
+            assert sent[0][1]["photo"] == PICTURE
+            assert sent[0][1]["caption"] == "look"
+            assert sent[0][1]["message_thread_id"] == "5"
 
 
 async def test_what_was_too_much_at_once_is_said_later_and_once(tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ Rooms that are encrypted cannot be read. Every invitation is taken: who is answe
 rooms are direct is decided by their members, not by what they call themselves.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from hashlib import sha256
+from mimetypes import guess_type
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,10 +19,12 @@ from toolcrib.define.caller import Sender
 from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
-from toolcrib.define.web import Http, WayOut
+from toolcrib.define.result import Image
+from toolcrib.define.web import Http, Page, WayOut
 
 _API = "/_matrix/client/v3"
 _WAIT_MS, _SLACK_SECONDS, _POST_SECONDS = 30_000, 20.0, 30.0
+_FILE_SECONDS = 120.0
 _ANSWER_BYTES = 20 << 20
 _COMPLAINT_CHARS = 300
 _FILTER = {
@@ -73,7 +78,7 @@ class MatrixChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Send a message; under the same key it is taken once."""
-        content: dict[str, Any] = {"msgtype": "m.text", "body": post.text}
+        content: dict[str, Any] = await self._upload(post) if post.media else {"msgtype": "m.text", "body": post.text}
         if post.thread:
             content["m.relates_to"] = {"rel_type": "m.thread", "event_id": post.thread}
         elif post.reply_to:
@@ -120,6 +125,21 @@ class MatrixChannel:
 
     # Requests
 
+    async def _upload(self, post: Post) -> dict[str, Any]:
+        """Return the content of a message that shows a file; the same file may be uploaded twice, never shown so."""
+        data = await asyncio.to_thread(Path(post.media).read_bytes)
+        picture = Image.mime_of(data[:16])
+        mime = picture or guess_type(post.filename)[0] or "application/octet-stream"
+        headers = {"content-type": mime, "authorization": f"Bearer {self._token}"}
+        url = f"{self._base}/_matrix/media/v3/upload?{urlencode({'filename': post.filename})}"
+        page = await self._http.send("POST", url, headers=headers, body=data, most=_ANSWER_BYTES, seconds=_FILE_SECONDS)
+        told = self._read_answer(page)
+        kind = "m.image" if picture else "m.audio" if mime.startswith("audio/") else "m.file"
+        info = {"mimetype": mime, "size": len(data)}
+        words = {"body": post.text, "filename": post.filename} if post.text else {"body": post.filename}
+        voice = {"org.matrix.msc3245.voice": dict[str, str]()} if post.is_voice else {}
+        return {"msgtype": kind, "url": str(told["content_uri"]), "info": info, **words, **voice}
+
     async def _sign_in(self) -> str:
         user = {"type": "m.id.user", "user": self._settings.user_id}
         body = {"type": "m.login.password", "identifier": user, "password": self._settings.password}
@@ -139,6 +159,9 @@ class MatrixChannel:
         page = await self._http.send(
             method, f"{self._base}{_API}{path}", headers=headers, body=packed, most=_ANSWER_BYTES, seconds=seconds
         )
+        return self._read_answer(page)
+
+    def _read_answer(self, page: Page) -> Any:
         try:
             told: Any = orjson.loads(page.body)
         except orjson.JSONDecodeError:
@@ -174,7 +197,10 @@ class MatrixChannel:
         named = re.match(rf"(?i)@?{re.escape(local)}(?::[\w.-]+)?\s*[:,]\s*", text)
         files = content.get("url") if content.get("msgtype") in _FILES else None
         info = content.get("info") or {}
-        file = Attachment(str(files), text, str(info.get("mimetype", "")), int(info.get("size", 0))) if files else None
+        name, text = (
+            (str(content.get("filename") or text), text if content.get("filename") else "") if files else ("", text)
+        )
+        file = Attachment(str(files), name, str(info.get("mimetype", "")), int(info.get("size", 0))) if files else None
         return HeardMessage(
             id=str(event["event_id"]),
             chat=room,

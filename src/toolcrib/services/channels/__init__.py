@@ -11,14 +11,17 @@ from pydantic import Field
 
 from toolcrib.config.channels import ChannelSettings
 from toolcrib.define.approval import Question
+from toolcrib.define.caller import Caller
 from toolcrib.define.channel import Channel, ChannelKind, MessageStore, Post
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
-from toolcrib.define.ports import rpc
+from toolcrib.define.ports import Workspace, rpc
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Feature, TurnCore
+from toolcrib.services.voice import OpenWorkspaces, Voice
 
 from .admission import Admission
+from .inbox import Inbox
 from .line import ChannelLine
 from .talk import ChannelTalk, split_text
 
@@ -31,19 +34,30 @@ _SENT_SECONDS = 30.0  # in which `send` waits for what it says
 _CLOSE_SECONDS = 5.0
 
 
-def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind]) -> Feature:
+def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind], workspaces: Callable[[], OpenWorkspaces]) -> Feature:
     """Mount the channels that the configuration names; `kinds` are those that can be made, by name."""
-    service = Channels(core, core.stores.messages, kinds)
-    return Feature(services=(service,), close=service.close)
+    opened = workspaces()
+
+    def open_workspace(caller: Caller) -> Workspace:
+        return opened.open(core.terms_of(caller), caller.session or "")
+
+    inbox = Inbox(open_workspace, core.find(Voice).hear, lambda: core.config.media.max_mb)
+    service = Channels(core, core.stores.messages, kinds, inbox)
+
+    async def close() -> None:
+        await service.close()
+        opened.close()
+
+    return Feature(services=(service,), close=close)
 
 
 class Channels:
     """The channels of one crib. They work while a gateway runs: `open` starts them."""
 
-    def __init__(self, core: TurnCore, store: MessageStore, kinds: Mapping[str, ChannelKind]) -> None:
+    def __init__(self, core: TurnCore, store: MessageStore, kinds: Mapping[str, ChannelKind], inbox: Inbox) -> None:
         self._core, self.store, self._kinds = core, store, kinds
         self.admission = Admission(core.settings, store)
-        self._talk = ChannelTalk(core, store, self.admission)
+        self._talk = ChannelTalk(core, store, self.admission, inbox)
         self._lines: dict[str, ChannelLine] = {}
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -28,14 +28,14 @@ from toolcrib.services.session_desk import SessionDesk
 from toolcrib.services.sessions import Sessions
 
 from .admission import Admission
+from .inbox import Inbox
 
 _COMMAND = re.compile(r"/([a-z]+)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 _TYPING_SECONDS = 4.0
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
 _HELP = "/status, /stop, /new, /why TOOL, /approve ID, /deny ID"
-_NO_TEXT = "I can read text here, and no files or encrypted messages yet."
-_FILES = "[{} came with this message; what comes over this channel cannot be opened yet]"
+_NO_TEXT = "There is nothing in that message that I can read: I read text, pictures, files and recordings."
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."
 
 
@@ -51,8 +51,8 @@ class ChatPlace(NamedTuple):
 class ChannelTalk:
     """Answers the messages of all channels."""
 
-    def __init__(self, core: TurnCore, store: MessageStore, admission: Admission) -> None:
-        self._core, self._store, self._admission = core, store, admission
+    def __init__(self, core: TurnCore, store: MessageStore, admission: Admission, inbox: Inbox) -> None:
+        self._core, self._store, self._admission, self._inbox = core, store, admission, inbox
         self._chats, self._approvals = core.find(Chats), core.find(Approvals)
         self._desk, self._sessions = core.find(SessionDesk), core.find(Sessions)
         self._places: dict[str, ChatPlace] = {}  # by session: where it was last written from
@@ -83,12 +83,12 @@ class ChannelTalk:
         if self.is_command(message):
             said = message.pressed or message.text.strip()
             return self._cut(back, await self._obey(guest.caller, said), channel.abilities)
-        if not message.text.strip():
+        if not message.text.strip() and not message.attachments:
             return (replace(back, text=_NO_TEXT),)
         self._places[guest.caller.session or ""] = ChatPlace(name, message.chat, message.thread, guest.caller)
         typing = asyncio.create_task(self._show_typing(channel, message))
         try:
-            words = await self._take_turn(name, guest.caller, kept)
+            words = await self._take_turn(name, channel, guest.caller, kept)
         finally:
             typing.cancel()
             await asyncio.wait((typing,))
@@ -108,9 +108,9 @@ class ChannelTalk:
 
     # Turns
 
-    async def _take_turn(self, name: str, caller: Caller, kept: KeptMessage) -> str:
+    async def _take_turn(self, name: str, channel: Channel, caller: Caller, kept: KeptMessage) -> str:
         """Return the answer of a turn; one that a restart has ended goes on."""
-        said, why = self._write_message(name, caller, kept.message), ""
+        said, why = await self._write_message(name, channel, caller, kept.message), ""
         for key in (f"heard-{kept.number}", f"heard-{kept.number}-again"):
             begun = await self._chats.begin(caller, TurnRequest(message=said, caller=caller), key)
             if not isinstance(begun, Past):
@@ -121,18 +121,18 @@ class ChannelTalk:
             said, why = Message(role="user", content=(Text(_GO_ON),)), begun.error
         return f"That did not work: {why}"
 
-    def _write_message(self, name: str, caller: Caller, message: HeardMessage) -> Message:
+    async def _write_message(self, name: str, channel: Channel, caller: Caller, message: HeardMessage) -> Message:
         """Return what was said as a message of the turn: who speaks in a group stands before it, as data."""
-        text, files = strip(message.text), len(message.attachments)
-        if files:
-            text = f"{text}\n\n{_FILES.format('a file' if files == 1 else f'{files} files')}"
         source = None if self._core.is_owner(caller) else f"message:{name}"
+        files = await self._inbox.take_in(channel, caller, message, source)
+        text = strip(message.text)
+        content = (*((Text(text, source),) if text.strip() else ()), *files)
         if message.kind == "dm":
-            return Message(role="user", content=(Text(text, source),))
+            return Message(role="user", content=content)
         who = message.sender
         about = {"id": who.id or "", "name": strip_to_line(who.name or who.username or "")[:_NAME_CHARS]}
         heading = fence("(writes what follows)", f"{name}, group {message.group}", new_token(), about=about)
-        return Message(role="user", content=(Text(f"{heading}\n", f"message:{name}"), Text(text, source)))
+        return Message(role="user", content=(Text(f"{heading}\n", f"message:{name}"), *content))
 
     async def _show_typing(self, channel: Channel, message: HeardMessage) -> None:
         while channel.abilities.typing:
