@@ -145,13 +145,14 @@ class Result(NamedTuple):
 
     @classmethod
     def image(
-        cls, data: bytes, *, mime: str | None = None, label: str = "", path: str = "", details: Any = None
-    ) -> Self:
+        cls, data: bytes, *, mime: str | None = None, label: str = "", path: str = "", details: Any = None,
+        source: str | None = None,
+    ) -> Self:  # fmt: skip
         """A picture, with a label in words for models that cannot see. The kind is read from its first bytes.
 
         With the `path` of a file it says so in the words (`MEDIA:path`) and in `details`, where width and height stand.
         """
-        picture = Image(data, mime or _mime_of(data, label or "the data"))
+        picture = Image(data, mime or _mime_of(data, label or "the data"), source)
         line = f"MEDIA:{escape_unprintable(path)}" if path else ""
         words = "\n".join(filter(None, (line, label)))
         if details is None or isinstance(details, Mapping):

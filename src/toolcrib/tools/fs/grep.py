@@ -9,6 +9,7 @@ from toolcrib.files import Search
 
 from ._text import (
     MAX_SEARCH_BYTES,
+    attribute_content,
     attribute_names,
     count_of,
     escape_name,
@@ -83,7 +84,8 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         "linked": found.linked,
         "unreadable": found.unreadable,
     }
-    source = attribute_names(dict.fromkeys(line.path for line in found.lines))
+    names = dict.fromkeys(line.path for line in found.lines)
+    source = attribute_content(names) or attribute_names(names)
     text = render_rows(rows, len(found.lines), "no matches", notes)
     place, files = name_place(entry.path), len({line.path for line in found.lines})
     head = f"{count_of(matches, 'match', 'matches')} in {count_of(files, 'file', 'files')} of {place}:"
