@@ -3,16 +3,22 @@
 import asyncio
 import json
 import logging
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import toolcrib
 from toolcrib.agent.hooks import Moments
+from toolcrib.config.load import load
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
-from toolcrib.define.plugin import Ask, Block, Guard, Hook, Moment, Observer, Rewrite, Word
+from toolcrib.define.plugin import Block, Guard, Hook, Moment, Observer, Word
 from toolcrib.define.result import Result, Text
+from toolcrib.define.tool import Tool
+from toolcrib.services.hook_programs import HookProgram, read_answer, read_word
 
 from .adapter_hooks import Around, call, tool_of
 from .load import Case
@@ -29,10 +35,6 @@ _MOMENTS = {
     "SessionEnd": "session_end",
     "PreCompress": "before_compaction",
 }
-
-
-class ProgramError(Exception):
-    """A program that is asked for its word ended badly, or said something that is none."""
 
 
 class _Human:
@@ -115,7 +117,7 @@ def _decision(result: Result, asked: Sequence[str]) -> Json:
 
 def _guard(said: Json, failed: list[int]) -> Guard:
     async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Word:
-        return word_of(_output(said, failed))
+        return read_word(_output(said, failed))
 
     return guard
 
@@ -123,7 +125,7 @@ def _guard(said: Json, failed: list[int]) -> Guard:
 def _observer(said: Json, failed: list[int]) -> Observer:
     async def observer(ctx: Ctx, args: Mapping[str, Any], result: Result) -> Result | None:
         output = _output(said, failed)
-        match word_of(output), output.get("hookSpecificOutput"):
+        match read_word(output), output.get("hookSpecificOutput"):
             case Block(reason), _:
                 return Result.error(reason)
             case _, {"additionalContext": str(words)}:
@@ -141,65 +143,62 @@ def _output(said: Json, failed: list[int]) -> Json:
     return output
 
 
-def word_of(output: Json) -> Word:
-    """Return what a hook's output means for a call: stop, no, a question, other arguments, or nothing."""
-    match output:
-        case {"continue": False, **more}:
-            return Block(str(more.get("stopReason") or more.get("reason") or ""))
-        case {"decision": "deny" | "block", **more}:
-            return Block(str(more.get("reason") or ""))
-        case {"decision": "ask", **more}:
-            return Ask(str(more.get("reason") or ""))
-        case {"hookSpecificOutput": {"tool_input": dict(changed)}}:
-            return Rewrite(changed)
-    return None
-
-
 def _executed(args: Json) -> Json:
     """Ask a program as a guard asks it: arguments in, a word out; whatever else it does, it has failed."""
     if args.get("source") == "project" and not args.get("trustedFolder"):
-        raise ToolError("hooks come from plugins only; there is no folder yet that could bring one")
+        return _executed_in_folder(args["command"])
     probe, human, ended = _Probe(), _Human(), Json()
     guard = Hook(run=_program(args["command"], ended), name="the program", seconds=args["timeoutMs"] / 1000)
     result = asyncio.run(call(probe.tool, "probe", {}, Around([guard], approver=human)))
     code = {"exitCode": ended["code"]} if "code" in ended else {}
     if "said" not in ended:
         return {"success": False, **code, "output": {"decision": "deny"}, "error": result.details["error"]}
-    return {"success": True, **code, "output": _decision(result, human.asked), "error": None}
+    return {"success": ended["code"] == 0, **code, "output": _decision(result, human.asked), "error": None}
+
+
+def _executed_in_folder(command: str) -> Json:
+    """Ask a program that lies in a workspace and that nobody has accepted."""
+    probe = _Probe()
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder, "work")
+        work.mkdir()
+        (work / "hook.sh").write_text(command)
+        hook = {"on": "BeforeTool", "run": ["sh", "hook.sh"]}
+        config = {"workspace": {"root": str(work)}, "tools": {"hooks": [hook]}}
+        result = asyncio.run(_call_in(config, Path(folder, "state"), probe.tool))
+    return {"success": False, "output": None, "error": result.details["error"].replace(folder, "FOLDER")}
+
+
+async def _call_in(config: Json, state: Path, probe: Tool) -> Result:
+    async with toolcrib.open(config, state=state, tools=[probe]) as crib:
+        return await crib.belt(toolcrib.OWNER).call(probe.name, {})
 
 
 def _program(command: str, ended: Json) -> Guard:
     async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Word:
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-c", command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec("/bin/sh", "-c", command, stdin=pipe, stdout=pipe, stderr=pipe)
         try:
             event = {"hook_event_name": "BeforeTool", "tool_name": ctx.call.name, "tool_input": dict(args)}
-            words, _ = await process.communicate(json.dumps(event).encode())
+            out, err = await process.communicate(json.dumps(event).encode())
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         ended["code"] = process.returncode
-        if process.returncode:
-            raise ProgramError(f"exit code {process.returncode}")
-        word = word_of(_spoken(words.decode()))
+        word = read_word(read_answer(process.returncode, out, err))
         ended["said"] = True
         return word
 
     return guard
 
 
-def _spoken(words: str) -> Json:
-    """Return the object that a program wrote, also when it wrote it into a string; silence is no objection."""
-    try:
-        said = json.loads(words) if words.strip() else {}
-        said = json.loads(said) if isinstance(said, str) else said
-    except ValueError:
-        raise ProgramError("no JSON") from None
-    if not isinstance(said, dict):
-        raise ProgramError("no object")
-    return said
+def _match(args: Json) -> bool:
+    """Tell whether a program is asked about a tool, by the entries that a matcher of theirs becomes here."""
+    hook = {"on": "BeforeTool", "run": ["true"], "tools": [args["matcher"]] if args["matcher"] else []}
+    (settings,) = load({"tools": {"hooks": [hook]}}, {}).config.tools.hooks
+    runner: Any = None
+    return HookProgram(settings, 0, runner, {}).is_about(args["toolName"])
 
 
 def _same_decision(case: Case, ours: Any) -> str:
@@ -211,9 +210,9 @@ def _same_decision(case: Case, ours: Any) -> str:
     mine = dict(ours[key] or {})
     if "decision" in theirs:
         theirs["decision"] = {"block": "deny", "approve": "allow"}.get(theirs["decision"], theirs["decision"])
-    if mine.get("decision") == "deny" and isinstance(word_of(theirs), Block) and "reason" not in theirs:
+    if mine.get("decision") == "deny" and isinstance(read_word(theirs), Block) and "reason" not in theirs:
         mine = {name: value for name, value in mine.items() if name != "reason"}
-    if key == "output" and word_of(theirs) == word_of(mine):
+    if key == "output" and read_word(theirs) == read_word(mine):
         mine = theirs
     return "" if is_same({**ours, key: mine}, {**recorded, key: theirs}) else "the values differ"
 
@@ -223,3 +222,4 @@ ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "gemini.HookRunner.executeHook": _executed,
 }
 SAME: dict[str, Same] = dict.fromkeys(ADAPTERS, _same_decision)
+ADAPTERS["gemini.HookPlanner.match"] = _match

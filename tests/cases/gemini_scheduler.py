@@ -25,8 +25,8 @@ from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool, tool_named
 from toolcrib.registry.sources import Offer
+from toolcrib.services.hook_programs import read_word
 
-from .gemini_hooks import word_of
 from .jump import run
 from .load import Case
 from .outcome import Theirs, check_keys
@@ -158,7 +158,7 @@ def _hooks(args: Json) -> Iterable[tuple[str, Json]]:
 
 def _guard(said: Json) -> Guard:
     async def guard(ctx: Ctx, args: Mapping[str, Any]) -> Word:
-        return word_of(said)
+        return read_word(said)
 
     return guard
 

@@ -106,6 +106,8 @@ def apply_guard(
             how = "changed the arguments it was shown instead of saying so"
         case LateError():
             how = "did not answer in time"
+        case ToolError():
+            how = f"failed: {said}"
         case BaseException():
             how = f"failed ({type(said).__name__})"
         case _:

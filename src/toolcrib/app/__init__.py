@@ -359,7 +359,8 @@ def build(
     ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
     belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner)
-    moments, memory = Moments(hook for offer in offers for hook in offer.hooks.items()), core.find(Memories)
+    hooks = (*(each.hooks.items() for each in offers), *(each.moments for each in features))
+    moments, memory = Moments(hook for each in hooks for hook in each), core.find(Memories)
     turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments, memory=memory)
     starter = TurnStarter(turns, models, redact)
     host = SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
@@ -406,12 +407,14 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
     # of features, those mounted first stand nearest to the call: what the judge judged is what runs
     guards = [guard for offer in offers for guard in offer.before]
     guards += [guard for feature in reversed(features) for guard in feature.guards]
+    observers = [hook for offer in offers for hook in offer.after]
+    observers += [hook for feature in features for hook in feature.observers]
     return CallPipeline(
         approver=approver,
         preview=preview_change,
         record=core.stores.record,
         guards=bind_guards(guards),
-        observers=bind_observers(hook for offer in offers for hook in offer.after),
+        observers=bind_observers(observers),
         blobs=core.stores.blobs,
         redact=core.redact,
         redact_errors=core.redact_errors,

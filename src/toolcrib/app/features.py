@@ -40,6 +40,7 @@ from toolcrib.services import (
     devices,
     exec,
     gateway,
+    hook_programs,
     mcp,
     memory,
     nodes,
@@ -68,6 +69,7 @@ FEATURES: tuple[Mount, ...] = (
     partial(vision.mount, reader=Tesseract),
     partial(voice.mount, backend=LocalAndHostedVoices, workspaces=Workspaces),
     partial(memory.mount, index=DiskMemory, embedder=make_embedder, files=MemoryFolder),
+    hook_programs.mount,  # the last: their guards are the first that are asked
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.
 TURN_FEATURES: tuple[TurnMount, ...] = (

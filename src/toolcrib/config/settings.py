@@ -116,6 +116,43 @@ class AgentToAgentSettings(Section):
     allow: tuple[Words, ...] | None = None
 
 
+# the events of hooks, and what they are called elsewhere
+_EVENTS = {
+    "PreToolUse": "before_tool_call", "BeforeTool": "before_tool_call", "PostToolUse": "after_tool_call",
+    "AfterTool": "after_tool_call", "UserPromptSubmit": "message_received", "BeforeAgent": "message_received",
+    "Stop": "agent_end", "AfterAgent": "agent_end", "SessionStart": "session_start", "SessionEnd": "session_end",
+    "PreCompact": "before_compaction", "PreCompress": "before_compaction",
+}  # fmt: skip
+
+
+def _read_event(value: Any) -> Any:
+    return _EVENTS.get(value, value) if isinstance(value, str) else value
+
+
+def _split_entries(value: Any) -> Any:
+    """Return `Edit|Write`, as others write it, as two entries."""
+    if not isinstance(value, list | tuple):
+        return value
+    return [part for each in value for part in (each.split("|") if isinstance(each, str) else (each,))]
+
+
+class HookProgramSettings(Section):
+    """One of `tools.hooks`: a program that is told of an event; before a call it can refuse it, ask or change it."""
+
+    on: Annotated[
+        Literal[
+            "before_tool_call", "after_tool_call", "message_received", "message_sent", "agent_end", "session_start",
+            "session_end", "before_compaction", "after_compaction",
+        ],
+        BeforeValidator(_read_event),
+    ]  # fmt: skip
+    run: Argv
+    tools: Annotated[Entries, BeforeValidator(_split_entries)] = ()
+    timeout_sec: Seconds = Field(default=60, alias="timeoutSec")
+    optional: Bool = False
+    host: Literal["sandbox", "host"] | None = None
+
+
 class HostSettings(Section):
     """`tools.hosts`: which hosts of the web are reached, by name (`*.example.com`: all beneath), address or network."""
 
@@ -127,6 +164,7 @@ class SharedToolSettings(ToolSettings):
     """`tools` for everybody: besides, what agents are to one another, and which hosts are reached."""
 
     hosts: HostSettings = HostSettings()
+    hooks: tuple[HookProgramSettings, ...] = ()
     agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 

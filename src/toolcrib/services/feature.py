@@ -26,7 +26,7 @@ from toolcrib.define.job import JobStore
 from toolcrib.define.log import Body, SessionStore
 from toolcrib.define.mcp import PinStore
 from toolcrib.define.model import Request
-from toolcrib.define.plugin import Hook
+from toolcrib.define.plugin import Hook, Moment, Observer
 from toolcrib.define.ports import Blobs
 from toolcrib.define.record import Record, Rows
 from toolcrib.define.tool import Tool
@@ -143,13 +143,15 @@ async def _do_nothing() -> None:
 class Feature:
     """What a feature brings.
 
-    `services` are objects with `@rpc` methods, which tools, doors and clients ask by name. `guards` stand before calls,
-    behind those of plugins. `start` begins what goes on by itself; it may be called again, also on another loop, and
-    `close` may be called without it.
+    `services` are objects with `@rpc` methods, which tools, doors and clients ask by name. `guards` stand before calls
+    and `observers` behind them, after those of plugins; `moments` are listeners, by what they are told of. `start`
+    begins what goes on by itself; it may be called again, also on another loop, and `close` may be called without it.
     """
 
     services: Sequence[object] = ()
     guards: Sequence[Hook] = ()
+    observers: Sequence[Observer] = ()
+    moments: Sequence[tuple[str, Callable[[Moment], Any]]] = ()
     tools: ToolSource | None = None
     start: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
     close: Callable[[], Coroutine[Any, Any, None]] = _do_nothing

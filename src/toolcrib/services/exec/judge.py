@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.plugin import Allow, Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
-from toolcrib.define.shell import CommandLimits, Leftover, Shell
+from toolcrib.define.shell import Command, CommandLimits, Leftover, Shell
 from toolcrib.define.verdict import Basis, Grounds, Verdict
 from toolcrib.policy.command import CommandRules, Judgement, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED, HELD
@@ -50,6 +51,17 @@ class WorkspaceTerms(Protocol):
 
     @property
     def root(self) -> Path: ...
+
+
+class NamedProgram(Protocol):
+    """A program that the configuration names, where it runs, and for how long it may."""
+
+    @property
+    def run(self) -> tuple[str, ...]: ...
+    @property
+    def host(self) -> str | None: ...
+    @property
+    def timeout_sec(self) -> float: ...
 
 
 class Shells(Protocol):
@@ -202,6 +214,37 @@ class CommandRunner:
         if call.name == TOOL and self._lendable.get(call.key):
             return None
         return f"{call.name} can run something else here, so every call is asked about"
+
+    # programs that the configuration names
+
+    async def run_named(self, caller: Caller, program: NamedProgram, given: bytes) -> tuple[int | None, bytes, bytes]:
+        """Run what the operator wrote down, unjudged, where the caller's commands run; return its exit code, None when
+        it was ended, and what it wrote to stdout and to stderr. A file of the workspace runs as it was accepted.
+        """
+        known = self._rules_of(caller)
+        root = os.path.realpath(known.root)
+        paths = [os.path.join(root, word) for word in program.run]  # noqa: PTH118
+        own = [each for each in paths if _lies_in(root, each) and os.path.lexists(each) and not os.path.isdir(each)]  # noqa: PTH112
+        if len(own) > 1:
+            raise ToolError(
+                "of a program's files in a workspace one is held to what was accepted, not two", code="denied"
+            )
+        held = await in_thread(self._read_accepted, root, own[0]) if own else None
+        shell = self._shells.find(program.host, self._terms_of(caller)) if program.host else known.target.shell
+        rules = known.own.rules
+        env = build_environment(self._environ, rules.trusted, rules.env, terminal=False)
+        # stdout first, then stderr behind a zero: the streams of a command come as one
+        line = f"exec 3>&1; e=$({shlex.join(program.run)} 2>&1 >&3 3>&-); c=$?; printf '\\0%s' \"$e\"; exit $c"
+        command = Command(line=line, env=env, stdin=given, held=held)
+        limits = replace(known.target.limits, seconds=float(program.timeout_sec))
+        running = await shell.start(command, limits)
+        try:
+            ended = await running.wait()
+        finally:
+            if running.ended is None:
+                await running.stop()
+        out, _, err = (await running.whole()).data.rpartition(b"\0")
+        return ended.code if ended.reason == "exit" else None, out, err
 
     # the guard
 
