@@ -60,8 +60,8 @@ from .secrets import LogRedactor, lasting_redactors
 from .settings import SettingsEditor
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
 from .stores import state_in, stores_for
-from .subagents import SubagentRunner, with_agents
-from .turns import PictureModels, Running, SetupResolver, TurnStarter
+from .subagents import SubagentRunner, read_course, with_agents
+from .turns import AsideModels, Running, SetupResolver, TurnStarter
 
 __all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
 
@@ -350,7 +350,9 @@ def build(
         admit_server=folders.admit_server,
         secrets_below=partial(find_secrets, loaded.document),
         way_out=(way_out := GuardedWayOut(settings)),
-        look=PictureModels(settings, models).look,
+        look=(aside := AsideModels(settings, models)).look,
+        consult=aside.consult,
+        read_course=read_course,
         redact=redact,
         redact_errors=redact_errors,
     )

@@ -45,6 +45,7 @@ from toolcrib.services import (
     memory,
     nodes,
     peers,
+    review,
     search,
     session_desk,
     session_send,
@@ -69,6 +70,7 @@ FEATURES: tuple[Mount, ...] = (
     partial(vision.mount, reader=Tesseract),
     partial(voice.mount, backend=LocalAndHostedVoices, workspaces=Workspaces),
     partial(memory.mount, index=DiskMemory, embedder=make_embedder, files=MemoryFolder),
+    review.mount,
     hook_programs.mount,  # the last: their guards are the first that are asked
 )
 # What looks at turns or starts them stands behind them: it is mounted after them, and closed before.

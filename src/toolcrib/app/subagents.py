@@ -200,6 +200,15 @@ def turn_of(caller: Caller) -> Loop | None:
     return above if above is not None and above.setup.caller == caller else None
 
 
+def read_course(caller: Caller) -> tuple[str, tuple[str, ...]]:
+    """Return what the turn of a caller was asked last, and from where outside it has read."""
+    turn = turn_of(caller)
+    if turn is None:
+        return "", ()
+    said = [each.plain_text for each in turn.history if each.role == "user"]
+    return said[-1] if said else "", tuple(turn.history.outside)
+
+
 def outside_entries(settings: SettingsSource, caller: Caller) -> dict[str, str]:
     """Return what a human is asked about once something is from outside: for all, for the caller, for its parents.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from toolcrib.adapter.trim import redact_parts
 from toolcrib.agent.hooks import match_outside_tools
-from toolcrib.agent.loop import TurnSetup, current_turn
+from toolcrib.agent.loop import Loop, TurnSetup, current_turn
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.notes import gather_found
 from toolcrib.agent.prompt import subagent_prompt, system_prompt
@@ -277,8 +277,8 @@ class SetupResolver:
         )
 
 
-class PictureModels:
-    """Asks the model that looks at pictures for a caller, once, in the midst of whatever goes on."""
+class AsideModels:
+    """Asks a model once in the midst of whatever goes on: the one that looks at pictures, or one that is named."""
 
     def __init__(self, settings: SettingsSource, models: Models) -> None:
         self._settings, self._models = settings, models
@@ -290,18 +290,24 @@ class PictureModels:
         does, and a turn that has no tokens or money left asks nobody.
         """
         turn = turn_of(caller)
-        if turn is not None and (over := turn.spent.over_budget()) is not None:
-            raise ToolError(f"no model was asked: {over[1]}", code="unavailable")
         try:
             model = self._find(caller, word, turn.setup.model if turn else None)
         except CribError as error:
             raise ToolError(f"no model can look at it: {error}", code="unavailable") from error
-        if model is None:
-            return None
+        return None if model is None else (model.card.name, await self._ask(turn, model, request))
+
+    async def consult(self, caller: Caller, request: Request, word: str) -> events.Replied:
+        """Return what the model that `word` names says; CribError when the configuration names no such one."""
+        model = self._models.get(self._models.find_named(word) or word)
+        return await self._ask(turn_of(caller), model, request)
+
+    async def _ask(self, turn: Loop | None, model: Model, request: Request) -> events.Replied:
+        if turn is not None and (over := turn.spent.over_budget()) is not None:
+            raise ToolError(f"no model was asked: {over[1]}", code="unavailable")
         replied = await reply_to(request, model, ignore, Retries(tries=2))
         if turn is not None:
             turn.spent.add_aside(replied.usage, model.card.price)
-        return model.card.name, replied
+        return replied
 
     def _find(self, caller: Caller, word: str, current: Model | None) -> Model | None:
         """Return who looks: the model that is asked for, else the one configured for that, else the current one."""

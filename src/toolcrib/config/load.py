@@ -155,7 +155,7 @@ def list_fixed(old: settings.Config, new: settings.Config) -> list[str]:
     found = [name for name in ("plugins", "skills", "mcp_servers", "workspace", "audit") if _differ(name, old, new)]
     folders = ({id: each.workspace for id, each in config.list_agents() if each.workspace} for config in (old, new))
     named = [settings.Config.model_fields[name].alias or name for name in found]
-    named += ["tools.hooks"] if old.tools.hooks != new.tools.hooks else []
+    named += [f"tools.{name}" for name in ("hooks", "review") if getattr(old.tools, name) != getattr(new.tools, name)]
     return named if next(folders) == next(folders) else [*named, "agents.*.workspace"]
 
 

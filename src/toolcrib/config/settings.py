@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from toolcrib.define import session
+from toolcrib.define.tool import Effect
 from toolcrib.policy.settings import (
     Entries,
     ExecPolicy,
@@ -136,6 +137,15 @@ def _split_entries(value: Any) -> Any:
     return [part for each in value for part in (each.split("|") if isinstance(each, str) else (each,))]
 
 
+class ReviewSettings(Section):
+    """`tools.review`: a second model that reads calls with these effects, and may only say less than yes."""
+
+    effects: Annotated[tuple[Effect, ...], Field(min_length=1)] = ("send", "execute")
+    model: Words
+    prompt: Words | None = None
+    timeout_sec: Seconds = Field(default=30, alias="timeoutSec")
+
+
 class HookProgramSettings(Section):
     """One of `tools.hooks`: a program that is told of an event; before a call it can refuse it, ask or change it."""
 
@@ -165,6 +175,7 @@ class SharedToolSettings(ToolSettings):
 
     hosts: HostSettings = HostSettings()
     hooks: tuple[HookProgramSettings, ...] = ()
+    review: ReviewSettings | None = None
     agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 

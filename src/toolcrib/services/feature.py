@@ -38,6 +38,9 @@ from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
 
 T = TypeVar("T")
 Look = Callable[[Caller, Request, str], Awaitable[tuple[str, Replied] | None]]
+Consult = Callable[[Caller, Request, str], Awaitable[Replied]]
+# What the caller's turn was asked to do, and from where outside it has read; ("", ()) where no turn goes on.
+ReadCourse = Callable[[Caller], tuple[str, Sequence[str]]]
 
 
 class RegisteredAgent(Protocol):
@@ -168,7 +171,8 @@ class Core:
     `secrets_below` yields what the environment gave to a part of the configuration; `redact` takes every known secret
     out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
     `look` asks the model that looks at pictures for a caller, or the one that a word names, and gives its name and its
-    reply; None where none that is configured sees.
+    reply; None where none that is configured sees. `consult` asks the model that a word names; `read_course` tells what
+    a caller's turn is about.
     Whoever holds something for a session adds to `session_ends` what lets go of it when the session is deleted.
     """
 
@@ -186,6 +190,8 @@ class Core:
     secrets_below: Callable[..., Iterator[str]]
     way_out: WayOut
     look: Look
+    consult: Consult
+    read_course: ReadCourse
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
     mounted: list[object] = field(default_factory=list)
