@@ -12,7 +12,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from toolcrib.define import session
 from toolcrib.policy.settings import (
-    Entries,
     ExecPolicy,
     ListSettings,
     PolicySettings,
@@ -80,7 +79,6 @@ Argv = Annotated[tuple[Words, ...], Field(min_length=1)]
 
 class ExecSettings(ExecPolicy):
     host: Literal["sandbox", "host", "docker"] = "sandbox"
-    ask: Literal["off", "on-miss", "always"] = "on-miss"
     timeout_sec: Seconds | None = Field(default=None, alias="timeoutSec")
     background_ms: Count | None = Field(default=None, alias="backgroundMs")
     output_limit: Count | None = Field(default=None, alias="outputLimit")
@@ -106,7 +104,6 @@ class ToolSettings(ToolsSettings):
     exec: ExecSettings = ExecSettings()
     results: ResultSettings = ResultSettings()
     timeout_sec: Seconds = Field(default=120, alias="timeoutSec")
-    ask_after_outside: Entries = Field(default=(), alias="askAfterOutside")
 
 
 class AgentToAgentSettings(Section):
