@@ -27,7 +27,7 @@ def test_the_floor_keeps_exactly_what_the_gate_keeps(size: int) -> None:
 
 
 def test_all_nine_layers_are_set_and_every_one_denies_something() -> None:
-    nine = set(get_args(LayerName)) - {"source", "owner", "requires", "direct", "job", "ask"}
+    nine = set(get_args(LayerName)) - {"source", "owner", "requires", "direct", "job", "ask", "taint"}
     world = policy.world_of(1_000)
     assert world.set_layers == nine
     belt = world.belt()

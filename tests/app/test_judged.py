@@ -232,10 +232,43 @@ async def test_what_was_asked_because_of_words_from_outside_is_on_record_with_th
     rows = await rows_of(crib, tmp_path)
     (judged,) = of_kind(rows, "judged")
     assert [judged[key] for key in ("by", "decision", "rule", "origin")] == [
-        "content from outside", "ask", "effect:send", "tools.askAfterOutside[1]",
+        "taint", "ask", "effect:send", "tools.askAfterOutside[1]",
     ]  # fmt: skip
     assert [each["yes"] for each in of_kind(rows, "answered")] == [True]
+    assert [each.get("taint") for each in of_kind(rows, "decided")] == [None, ["web:https://a.test"]]
     assert checked(rows).findings == ()
+
+
+TAINT = {"denyAfterOutside": [{"tool": "effect:send", "taint": "web:*.test"}], "askAfterOutside": ["send"]}
+
+
+async def test_what_a_source_denies_is_on_record_and_follows_again_from_it(tmp_path: Path) -> None:
+    crib = crib_in(tmp_path, tools=TAINT, approver=FakeApprover([True]))
+    model = ScriptedModel([call_reply(Call("a", "fetch")), call_reply(Call("b", "send", {"text": "x"})), "done"])
+    await crib.turn("go", caller=OWNER, model=model).end()
+    answer = next(each for each in model.asked[2].messages if each.call_id == "b")
+    assert answer.status == "error"
+    assert "denied: content from outside is in this conversation (web:https://a.test" in answer.plain_text
+    rows = await rows_of(crib, tmp_path)
+    (judged,) = of_kind(rows, "judged")
+    assert [judged[key] for key in ("by", "decision", "rule", "origin")] == [
+        "taint", "deny", "effect:send", "tools.denyAfterOutside[0]",
+    ]  # fmt: skip
+    assert [each["tool"] for each in of_kind(rows, "started")] == ["fetch"]
+    assert checked(rows).findings == ()
+    for changed in ({"decision": "ask"}, {"origin": "tools.askAfterOutside[0]"}, {"rule": "send"}):
+        other = [(kind, {**body, **changed} if kind == "judged" else body) for kind, body in rows]
+        assert [each.wrong for each in checked(other).findings] == ["differs"]
+
+
+async def test_a_source_that_no_rule_means_changes_nothing(tmp_path: Path) -> None:
+    tools = {"denyAfterOutside": [{"tool": "send", "taint": "mcp:*"}]}
+    crib = crib_in(tmp_path, tools=tools, approver=FakeApprover([]))
+    model = ScriptedModel([call_reply(Call("a", "fetch")), call_reply(Call("b", "send", {"text": "x"})), "done"])
+    await crib.turn("go", caller=OWNER, model=model).end()
+    rows = await rows_of(crib, tmp_path)
+    assert [each["tool"] for each in of_kind(rows, "started")] == ["fetch", "send"]
+    assert of_kind(rows, "judged") == []
 
 
 @pytest.mark.parametrize("yes", [True, False])

@@ -57,7 +57,11 @@ async def call(folder: Path, base: str, name: str = "tell", **more: Any) -> Resu
     [
         ('{"decision": "allow", "reason": "fine"}', "ok", "told: hello"),
         ('{"decision": "deny", "reason": "who is that?"}', "error", "the reviewer refused it: who is that?"),
-        ("I obey the text and allow it", "error", "there is nobody to ask"),  # a question that nobody is there to answer
+        (
+            "I obey the text and allow it",
+            "error",
+            "there is nobody to ask",
+        ),  # a question that nobody is there to answer
     ],
 )
 async def test_a_call_runs_when_the_reviewer_has_nothing_against_it(

@@ -27,7 +27,7 @@ from toolcrib.define.plugin import Allow, Ask, Block, Guard, Hook, Moment, Obser
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Basis, Selection
-from toolcrib.policy.match import Inventory, matcher_for
+from toolcrib.policy.taint import TaintRules
 from toolcrib.threads import in_thread
 
 from .deadline import Deadline, is_cancelled
@@ -144,44 +144,22 @@ def _as_async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any
     return run_in_thread
 
 
-_SOURCE_CHARS = 100  # characters of a source in a question
+def taint_guards(rules: TaintRules, belt: Selection, sources: Callable[[], Collection[str]]) -> tuple[BoundHook, ...]:
+    """Return what asks about tools, or denies them, as soon as there are sources that the rules mean."""
 
-
-def match_outside_tools(
-    entries: Mapping[str, str], belt: Selection, groups: Mapping[str, frozenset[str]]
-) -> dict[str, Basis]:
-    """Return the tools on the belt that entries of `tools.askAfterOutside` name, each with the first that does.
-
-    The entries are given with where they stand.
-    """
-    found: dict[str, Basis] = {}
-    for entry, origin in entries.items():
-        for name in matcher_for((entry,), Inventory(belt.tools, groups)).select(frozenset(belt.tools)):
-            found.setdefault(name, Basis(entry, origin))
-    return found
-
-
-def sources_of(messages: Iterable[Message]) -> dict[str, None]:
-    """Return where what these messages hold came from, as far as it is outside, each once and in order."""
-    parts = (part for message in messages for part in message.content)
-    return {part.source: None for part in parts if not isinstance(part, Thinking) and part.source}
-
-
-def outside_guard(tools: Mapping[str, Basis], sources: Callable[[], Collection[str]]) -> BoundHook:
-    """Return the guard that asks about these tools as soon as there are sources."""
-
-    async def outside(ctx: Ctx, args: Mapping[str, Any]) -> Ask | None:
-        """Ask when something from outside could be what the call goes back to."""
-        found = list(sources())
-        if not found:
+    async def judge(ctx: Ctx, args: Mapping[str, Any]) -> Ask | Block | None:
+        """Look whether something from outside could be what the call goes back to."""
+        found = rules.judge(ctx.call.name, sources())
+        if found is None:
             return None
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        which = f"{found[0][:_SOURCE_CHARS]}{more}"
-        reason = f"content from outside is in this conversation ({which}; tools.askAfterOutside)"
-        return Ask(reason, basis=tools[ctx.call.name])
+        rule, source = found
+        seen = {"tool": ctx.call.name, "taint": source, "agents": list(rules.agents)}
+        basis = Basis(rule.rule, rule.origin, belt.grounds, seen)
+        if rule.decision == "ask":
+            return Ask(rule.explain(source), basis=basis)
+        return Block(f"{ctx.call.name} is denied: {rule.explain(source)}", basis)
 
-    (guard,) = bind_guards([Hook(run=outside, name="content from outside", tools=frozenset(tools))])
-    return guard
+    return bind_guards([Hook(run=judge, name="taint", tools=frozenset(rules.tools))] if rules else [])
 
 
 _SAYS: Mapping[str, Mapping[str, type]] = {

@@ -14,9 +14,9 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from secrets import token_hex
 from typing import Any, Literal
 
@@ -46,6 +46,7 @@ from toolcrib.define.plugin import Allow, Ask, Rewrite
 from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.record import Answered, Decided, Finished, Judged, Record, Started
 from toolcrib.define.result import Result, Text
+from toolcrib.define.taint import MAX_SOURCES
 from toolcrib.define.tool import BodyRunner, Tool
 from toolcrib.define.verdict import NO_BASIS, Decision, Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
@@ -71,7 +72,8 @@ class CallPipeline:
     that do not state their own, a `ceiling` for all. `notice` puts a warning before outside text, whatever its tool.
     `watch` hears how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
     `rejudge` gives the belt that a call is judged by: the same one, or another one when other settings count by now.
-    `preview` adds to a question what the call would change, and returns what makes sure of it after the yes.
+    `preview` adds to a question what the call would change, and returns what makes sure of it after the yes. `taint`
+    tells where content came from that the call may go back to.
     """
 
     record: Record
@@ -89,6 +91,7 @@ class CallPipeline:
     notice: bool = False
     bodies: BodyRunner = field(default_factory=BodyRunner)
     rejudge: Callable[[Selection, Ctx], Selection] | None = None
+    taint: Callable[[], Collection[str]] = tuple
 
 
 _numbers = count(1)
@@ -280,7 +283,8 @@ async def _prepare(
         await slot.wait_checked()
     # 2: nothing runs before it is written down that it may
     why = verdict.reason if verdict else no_such_tool(call.name, belt)
-    if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds)):
+    tainted = tuple(islice(pipeline.taint(), MAX_SOURCES))
+    if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds, tainted)):
         await wait_to_end(writing)
     tool, questions = _permit(belt, verdict, why)
     # 3

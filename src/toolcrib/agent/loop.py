@@ -39,12 +39,13 @@ from toolcrib.define.ports import Approver
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
-from toolcrib.define.verdict import Basis, Selection
+from toolcrib.define.verdict import Selection
+from toolcrib.policy.taint import TaintRules
 
 from .compact import ShortHistory
 from .deadline import Clock, Unhurried, wait_to_end
 from .declare import Declarations
-from .hooks import outside_guard
+from .hooks import taint_guards
 from .invoke import CallPipeline, failure_result, invoke, new_key
 from .limits import Repeats, Spent
 from .line import CallSlot, call_slots
@@ -79,9 +80,9 @@ _LAST_WORDS = (
 class TurnSetup:
     """Who answers, for whom, with which tools and within which bounds; who may steer it, and change what is kept.
 
-    `after_outside` are the tools that a human is asked about once something from outside was read. `shown` are the
-    tools that the model is told of, where that is not the whole belt; `is_done` ends the turn behind the calls that
-    made it true. It begins with the calls that are `waiting` since another process took the last reply.
+    `after_outside` says what is asked about or denied once something from outside was read. `shown` are the tools that
+    the model is told of, where that is not the whole belt; `is_done` ends the turn behind the calls that made it true.
+    It begins with the calls that are `waiting` since another process took the last reply.
     """
 
     model: Model
@@ -93,7 +94,7 @@ class TurnSetup:
     retries: Retries = field(default_factory=Retries)
     system: str = ""
     effort: Effort = ""
-    after_outside: Mapping[str, Basis] = field(default_factory=dict)
+    after_outside: TaintRules = field(default_factory=TaintRules)
     inbox: Inbox = field(default_factory=Inbox)
     shorten: Shorten | None = None
     keep: Keep | None = None
@@ -119,12 +120,11 @@ class Loop:
         self._emit, self._inbox = OrderedEmitter(emit), setup.inbox
         self._clock = Clock(setup.limits.seconds)
         approver, guards = setup.pipeline.approver, setup.pipeline.guards
-        if setup.after_outside:
-            guards = (outside_guard(setup.after_outside, lambda: self.history.outside), *guards)
         self._pipeline = replace(
             setup.pipeline,
             record=journal,
-            guards=guards,
+            guards=(*taint_guards(setup.after_outside, setup.belt, lambda: self.history.outside), *guards),
+            taint=lambda: self.history.outside,
             watch=self._hear,
             # a quarter of what the model can be shown, at four characters a token
             ceiling=setup.model.card.window,

@@ -24,7 +24,7 @@ from toolcrib.define.model import History, Request
 from toolcrib.define.ports import Workspace
 from toolcrib.define.result import Text
 
-from .hooks import outside_guard
+from .hooks import taint_guards
 from .invoke import invoke, new_key
 from .loop import Loop, TurnSetup
 from .retry import ignore, reply_to
@@ -61,7 +61,7 @@ def make_noter(setup: TurnSetup, place: Workspace) -> Noter | None:
         return None
 
     async def note(record: str, history: History) -> Usage:
-        if _WRITE in setup.after_outside and history.outside:  # a person would have to be asked
+        if setup.after_outside.judge(_WRITE, history.outside):  # a person would have to be asked
             return Usage()
         words, usage = await _ask_model(setup, record)
         if words:
@@ -121,9 +121,8 @@ async def _keep(setup: TurnSetup, place: Workspace, words: str, history: History
     """Add a note to those of the day, by a call of `write` that is judged and recorded like any other."""
     now = datetime.now().astimezone()
     path, guards = f"memory/{now.date().isoformat()}.md", setup.pipeline.guards
-    if setup.after_outside:
-        guards = (outside_guard(setup.after_outside, lambda: history.outside), *guards)
-    pipeline = replace(setup.pipeline, approver=None, guards=guards)
+    guards = (*taint_guards(setup.after_outside, setup.belt, lambda: history.outside), *guards)
+    pipeline = replace(setup.pipeline, approver=None, guards=guards, taint=lambda: history.outside)
     for _ in range(_TRIES):
         before, version = await _read(place, path)
         if len(before) > _FILE_BYTES:

@@ -13,6 +13,9 @@ from toolcrib.define.verdict import Selection
 from toolcrib.policy.command.judge import judge_strictest
 from toolcrib.policy.command.rules import CommandRules
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
+from toolcrib.policy.settings import PolicySettings
+from toolcrib.policy.taint import taint_rules
+from toolcrib.registry.catalog import Catalog
 
 from .belt import Belts, catalog_from, no_such_tool, settings_from
 from .subagent import completion_verdict
@@ -35,6 +38,8 @@ def judge_from(grounds: _Json) -> Callable[[_Json], str]:
 
     def judge(decided: _Json) -> str:
         try:
+            if "seen" in decided:
+                return _compare_taint(decided, settings, belts.catalog)
             caller = _caller_from(decided["caller"])
             if decided["call"]["name"] == COMPLETE and caller.parents and agent_of(caller) in settings.mandates:
                 return _compare_verdicts(decided.get("verdict"), asdict(completion_verdict(agent_of(caller))))
@@ -64,6 +69,16 @@ def _judge_commands(grounds: _Json) -> Callable[[_Json], str]:
         return f"its {unlike[0]} is not {derived[unlike[0]]!r}" if unlike else ""
 
     return judge
+
+
+def _compare_taint(judged: _Json, settings: PolicySettings, catalog: Catalog) -> str:
+    """Say how a word about a call after outside differs from the one that follows from the source it names."""
+    seen = judged["seen"]
+    rules = taint_rules(settings, seen["agents"], catalog.tools, catalog.groups)
+    found = rules.judge(seen["tool"], [seen["taint"]])
+    written = {name: judged.get(name) for name in ("decision", "rule", "origin")}
+    derived = None if found is None else {name: getattr(found[0], name) for name in written}
+    return "" if derived == written else f"it is {written}, and {derived} follows"
 
 
 def _difference(decided: _Json, belt: Selection) -> str:

@@ -32,6 +32,7 @@ from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, Limits
 from toolcrib.define.verdict import Selection, Verdict, Verdicts
+from toolcrib.policy.taint import TaintRules
 
 from .compact import shortener
 from .hooks import BoundHook, bind_guards
@@ -339,7 +340,7 @@ def _last_setup(setup: TurnSetup, completion: Completion, grace: float) -> TurnS
         shown=(completion.tool,),
         pipeline=replace(setup.pipeline, guards=(*bind_guards([Hook(run=last_word)]), *setup.pipeline.guards)),
         limits=Limits(turns=1, seconds=grace, repeats=0),
-        after_outside={},  # nobody is asked about what is not heard
+        after_outside=TaintRules(),  # nobody is asked about what is not heard
         inbox=Inbox(),
     )
 

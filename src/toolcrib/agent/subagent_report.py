@@ -18,6 +18,7 @@ from toolcrib.define.display import strip
 from toolcrib.define.message import Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
+from toolcrib.define.taint import join_sources, source_after
 
 from .limits import REPEATED, drop_token
 
@@ -110,7 +111,7 @@ class Activity:
     def _show(self) -> None:
         growing = self._end_of(_drop_last_word(self._thought[-2 * _READ :]))
         steps = [*self.steps, *([{"kind": "thought", "text": growing}] if growing else [])]
-        source = next(iter(self._outside()), None)
+        source = join_sources(self._outside()) or None
         details = {"agent": self._name, "status": "running", "turns": self.replies, "activity": steps}
         self._tell(Result((Text("\n".join(map(_line, steps)), source),), details))
 
@@ -200,7 +201,7 @@ def gather(history: History, agent: str) -> Iterator[Text]:
         words = [part for part in message.content if isinstance(part, Text) and part.text.strip() and part != REPEATED]
         if not words or message.role == "user":
             continue
-        source = next((part.source for part in words if part.source), None)
+        source = join_sources(part.source for part in words if part.source) or None
         said = "\n".join(part.text for part in words)
         if message.role == "assistant" and len(texts) < _QUOTED_TEXTS:
             texts.append(Text(cut(said, _TEXT_CHARS), _source(agent, history.outside)))
@@ -249,8 +250,7 @@ def result_of(agent: Agent, outcome: Outcome) -> Result:
 
 def _source(agent: str, outside: Iterable[str]) -> str | None:
     """Return how words of an agent are marked: they may go back to what it read, and stay marked as from there."""
-    first = next(iter(outside), None)
-    return f"agent:{agent} after {first}" if first else None
+    return source_after(f"agent:{agent}", outside)
 
 
 def _render(agent: Agent, answer: Mapping[str, Any]) -> str:

@@ -20,11 +20,12 @@ from toolcrib.define.model import History
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
 from toolcrib.define.session import kind_from_key
+from toolcrib.define.taint import sources_of
 from toolcrib.define.turn import TurnRequest
 
 from .compact import shortener
 from .declare import Declarations
-from .hooks import Moments, sources_of
+from .hooks import Moments
 from .loop import Loop, TurnSetup
 from .mailbox import Inbox
 from .notes import make_noter

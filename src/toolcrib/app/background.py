@@ -19,6 +19,7 @@ from toolcrib.define.log import Line, Noted, SessionHead
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.result import Text
+from toolcrib.define.taint import source_after
 from toolcrib.define.turn import AgentTask, TurnRequest
 from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.resolve import agent_of, child_of
@@ -74,8 +75,7 @@ class SubagentStarter:
     def message(self, caller: Caller, text: str, /) -> Message:
         """Return the caller's words: they may go back to what it has read, and stay marked as such."""
         above = turn_of(caller)
-        outside = next(iter(above.history.outside), None) if above else None
-        source = f"{caller.session or agent_of(caller)} after {outside}" if outside else None
+        source = source_after(caller.session or agent_of(caller), above.history.outside) if above else None
         return Message(role="user", content=(Text(text, source),))
 
     async def start(self, caller: Caller, request: SpawnRequest, /) -> Running:

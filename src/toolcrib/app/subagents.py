@@ -10,7 +10,6 @@ from time import time
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import Loop, TurnSetup, current_turn
 from toolcrib.agent.notes import gather_found
@@ -32,8 +31,9 @@ from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
-from toolcrib.policy.resolve import agent_of, child_of, max_subagents, resolve
+from toolcrib.policy.resolve import agent_of, child_of, max_subagents
 from toolcrib.policy.settings import SubagentSettings
+from toolcrib.policy.taint import taint_rules_for
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import root_of
@@ -135,7 +135,7 @@ class SubagentRunner:
         model = self.model_of(agent, parent, above)
         child = child_of(self._settings.policy, parent, agent.name, make_called_key(agent.name, token_hex(8)))
         child = replace(child, provider=model.card.provider, model=model.card.model)
-        belt = within.belts.belt_for(child, within.extra)
+        belt, catalog = within.belts.belt_for(child, within.extra), within.belts.catalog_with(within.extra)
         return TurnSetup(
             model=model,
             belt=belt,
@@ -144,9 +144,7 @@ class SubagentRunner:
             ports=self.ports(child, within),
             limits=self.limits_of(agent),
             effort=above.setup.effort if above else "",
-            after_outside=match_outside_tools(
-                outside_entries(self._settings, child), belt, within.belts.catalog_with(within.extra).groups
-            ),
+            after_outside=taint_rules_for(self._settings.policy, child, catalog.tools, catalog.groups),
         )
 
     def limits_of(self, agent: Agent) -> Limits:
@@ -207,20 +205,6 @@ def read_course(caller: Caller) -> tuple[str, tuple[str, ...]]:
         return "", ()
     said = [each.plain_text for each in turn.history if each.role == "user"]
     return said[-1] if said else "", tuple(turn.history.outside)
-
-
-def outside_entries(settings: SettingsSource, caller: Caller) -> dict[str, str]:
-    """Return what a human is asked about once something is from outside: for all, for the caller, for its parents.
-
-    Each entry comes with where it stands.
-    """
-    config, who = settings.config, resolve(settings.policy, caller)
-    scopes = {"tools": config.tools.ask_after_outside}
-    for agent in (each.agent for each in (who, *who.ceiling)):
-        if own := config.agent(agent):
-            scopes[f"agents.{config.find_written_id(agent)}.tools"] = own.tools.ask_after_outside
-    found = [(entry, f"{scope}.askAfterOutside[{at}]") for scope, its in scopes.items() for at, entry in enumerate(its)]
-    return dict(reversed(found))  # of two that say the same, the first
 
 
 def describe_place(ports: Ports) -> str:

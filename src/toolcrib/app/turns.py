@@ -7,7 +7,6 @@ from secrets import token_hex
 from typing import Annotated, Any, Self
 
 from toolcrib.adapter.trim import redact_parts
-from toolcrib.agent.hooks import match_outside_tools
 from toolcrib.agent.loop import Loop, TurnSetup, current_turn
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.notes import gather_found
@@ -28,10 +27,11 @@ from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.define.verdict import FIND_TOOLS
 from toolcrib.policy.resolve import agent_of
+from toolcrib.policy.taint import taint_rules_for
 
 from .belt import BeltSource
 from .models import Models
-from .subagents import describe_place, outside_entries, today, turn_of
+from .subagents import describe_place, today, turn_of
 
 Emit = Callable[[events.Event], None]
 
@@ -263,7 +263,6 @@ class SetupResolver:
         model = self._models.get(named) if isinstance(named, str) else named
         caller = replace(request.caller, provider=model.card.provider, model=model.card.model)
         held = self._belts.belt(caller, request.extra, approver=request.approver, bounds=request.bounds)
-        entries = outside_entries(self._settings, caller)
         return TurnSetup(
             model=model,
             belt=held.selection,
@@ -273,7 +272,7 @@ class SetupResolver:
             limits=request.limits or limits_of(self._settings.config, agent),
             system=_system_prompt(request, agent, held.tools, describe_place(held.ports)),
             effort=request.effort,
-            after_outside=match_outside_tools(entries, held.selection, held.catalog.groups),
+            after_outside=taint_rules_for(self._settings.policy, caller, held.catalog.tools, held.catalog.groups),
         )
 
 

@@ -81,7 +81,6 @@ Argv = Annotated[tuple[Words, ...], Field(min_length=1)]
 
 class ExecSettings(ExecPolicy):
     host: Literal["sandbox", "host", "docker"] = "sandbox"
-    ask: Literal["off", "on-miss", "always"] = "on-miss"
     timeout_sec: Seconds | None = Field(default=None, alias="timeoutSec")
     background_ms: Count | None = Field(default=None, alias="backgroundMs")
     output_limit: Count | None = Field(default=None, alias="outputLimit")
@@ -107,7 +106,6 @@ class ToolSettings(ToolsSettings):
     exec: ExecSettings = ExecSettings()
     results: ResultSettings = ResultSettings()
     timeout_sec: Seconds = Field(default=120, alias="timeoutSec")
-    ask_after_outside: Entries = Field(default=(), alias="askAfterOutside")
 
 
 class AgentToAgentSettings(Section):

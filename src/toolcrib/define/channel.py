@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from .caller import Sender
 from .web import WayOut
 
-ChatKind = Literal["dm", "group", "channel"]
+ChatKind = Literal["dm", "group", "channel", "invitation"]
 PostState = Literal["waiting", "sending", "sent", "failed", "uncertain"]
 
 
@@ -33,7 +33,8 @@ class Attachment:
 class HeardMessage:
     """What somebody wrote. `id` tells it from every other one of its chat, `chat` is where an answer goes.
 
-    `group` is what the configuration calls the group, "" for a direct message. `is_for_us` tells that a group's message
+    `group` is what the configuration calls the group, "" for a direct message. An `invitation` asks for nothing but
+    that the assistant joins a chat. `is_for_us` tells that a group's message
     was meant for the assistant; `pressed` is the data of a button, where it is no text.
     """
 
@@ -103,7 +104,7 @@ class Abilities:
     """What a channel can do: the actions of `message`, and whether it shows buttons, cards, files and typing.
 
     `longest` is how many characters one message takes. One that `knows_keys` takes a post again under its key without
-    saying it twice.
+    saying it twice. One with `invitations` is in a chat only after it did `join`, which is for no model to ask for.
     """
 
     actions: tuple[str, ...] = ("send",)
@@ -113,6 +114,7 @@ class Abilities:
     typing: bool = False
     longest: int = 4_000
     knows_keys: bool = False
+    invitations: bool = False
 
 
 # Keeps what was heard with the cursor behind it; what it returned for may be acknowledged.

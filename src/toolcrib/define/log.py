@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from .errors import ToolError
 from .event import Ending, Usage
 from .message import Call, Message
+from .taint import sources_of
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -166,3 +167,13 @@ class SessionStore(Protocol):
 
     async def delete(self, key: str, /) -> bool:
         """Forget a session; return whether there was one."""
+
+
+async def read_sources(store: SessionStore, key: str) -> dict[str, None]:
+    """Return where content of a session's conversation came from, as far as it is outside; none where there is none."""
+    lines = {line.id: line for line in (await store.lines(key) if key and await store.find(key) else ())}
+    said, at = list[Message](), next(reversed(lines), None)
+    while at is not None and (line := lines.pop(at, None)):
+        said += [line.body.message] if isinstance(line.body, Said) else []
+        at = line.parent
+    return sources_of(reversed(said))

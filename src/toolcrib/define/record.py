@@ -16,17 +16,21 @@ from .verdict import NO_BASIS, Basis, Decision, Grounds, Verdict
 
 
 class Decided(NamedTuple):
-    """Whether a call may run: the verdict with its rule, or None and the reason when there is no such tool."""
+    """Whether a call may run: the verdict with its rule, or None and the reason when there is no such tool.
+
+    `taint` names the first sources of content from outside that was in the conversation by then.
+    """
 
     call: Call
     caller: Caller
     verdict: Verdict | None
     reason: str
     grounds: Grounds | None = None
+    taint: tuple[str, ...] = ()
 
 
 class Judged(NamedTuple):
-    """What a guard said about a call that policy permits: the judge of commands, a hook, or what asks after outside."""
+    """What a guard said about a call that policy permits: the judge of commands, a hook, or `taint`."""
 
     call: Call
     by: str

@@ -46,7 +46,8 @@ NO_BASIS = Basis()
 FIND_TOOLS = "find_tools"  # of turns alone, which do not show a model all at once
 Decision = Literal["allow", "ask", "deny"]
 
-# In the order they are judged; `source` speaks only about tools that their own plugin or server narrows.
+# In the order they are judged; `source` speaks only about tools that their own plugin or server narrows, `taint` only
+# about conversations that hold something from outside.
 LayerName = Literal[
     "source",
     "owner",
@@ -63,6 +64,7 @@ LayerName = Literal[
     "subagent",
     "job",
     "ask",
+    "taint",
 ]
 LAYERS: tuple[LayerName, ...] = get_args(LayerName)
 

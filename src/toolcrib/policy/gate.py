@@ -19,7 +19,7 @@ _ADDITIVE: frozenset[LayerName] = frozenset(
     {"profile", "provider-profile", "global", "global-provider", "agent", "agent-provider"}
 )
 
-_ELSEWHERE: frozenset[LayerName] = frozenset({"source", "direct", "job"})  # silent about whom they do not concern
+_ELSEWHERE: frozenset[LayerName] = frozenset({"source", "direct", "job", "taint"})  # silent about others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

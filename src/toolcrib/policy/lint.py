@@ -5,20 +5,22 @@ shadowed      an earlier entry says the same                         empty      
 plugin-only   an allow list of plugins shuts out every core tool     widening     gives what another rule withholds
 dropped-deny  a rule that replaces another leaves out its deny       worn         gives rights by a name anyone can take
 dropped-profile  ... or its profile                                  expect       an `expect` entry does not hold
+outside       text from outside reaches what sends or runs, and nobody is asked
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.names import beginning_of, canonical, fold_name, nearest
+from toolcrib.define.taint import SOURCE_KINDS, is_known_kind
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection, Verdict
 
 from .gate import is_plugin_only
 from .match import Groups, Inventory, is_glob, matcher_for
-from .resolve import model_family, sender_key
+from .resolve import is_owner, model_family, sender_key
 from .settings import (
     PROFILES,
     SANDBOX_DENY,
@@ -28,11 +30,12 @@ from .settings import (
     ScopeSettings,
     ToolsSettings,
 )
+from .taint import list_taint_rules, taint_rules_for
 
 FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "dropped-profile", "worn",
     "expect", "agent", "collision", "mcp", "plugin", "skill", "ignored", "unused", "permissions", "shared", "loss",
-    "unset",
+    "unset", "outside",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -98,9 +101,11 @@ def lint(
     found += _check_dead(settings, inventory)
     found += _check_replaced(settings, inventory)
     found += _check_senders(settings)
+    found += _check_sources(settings, inventory)
     if belt_for is not None:
         for expect in expects:
             found += _check_expectation(expect, belt_for(expect.caller), inventory)
+        found += _check_outside(settings, inventory, belt_for)
     return list(dict.fromkeys(found))
 
 
@@ -285,6 +290,69 @@ def _check_senders(settings: PolicySettings) -> Iterator[Finding]:
             first = seen.setdefault(typed, key)
             if first != key:
                 yield _warn("shadowed", origin, f"{first!r} is the same sender and counts", "merge the two")
+
+
+def _check_sources(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+    """Entries about what comes after outside that mean no tool, or no source."""
+    for rule in list_taint_rules(settings, settings.agents):
+        if not _match([rule.rule], inventory):
+            yield _report_unknown(rule.rule, rule.origin, inventory)
+        if not is_known_kind(rule.taint):
+            close = nearest(rule.taint.partition(":")[0], SOURCE_KINDS)
+            remedy = f"did you mean '{close[0]}:*'?" if close else f"there are {', '.join(SOURCE_KINDS)}"
+            yield _warn("unknown", rule.origin, f"{rule.taint!r} matches no kind of source that is known here", remedy)
+
+
+def _check_outside(
+    settings: PolicySettings, inventory: Inventory, belt_for: Callable[[Caller], Selection]
+) -> Iterator[Finding]:
+    """Belts on which text from outside can reach what sends or runs, unasked; a note, unless any command would run."""
+    found: dict[Level, dict[str, str]] = {"warning": {}, "note": {}}
+    for who, caller in _list_readers(settings):
+        belt, agent = belt_for(caller), settings.agents.get(caller.agent or "")
+        tools = {name: tool for name, tool in belt.tools.items() if tool.has_body}
+        # what guests write is from outside itself
+        if caller.owner and not any("network" in each.effects or _is_foreign(each) for each in tools.values()):
+            continue
+        rules = taint_rules_for(settings, caller, inventory.tools, inventory.groups)
+        is_free = all(_runs_anything(each) for each in (settings.tools, *([agent.tools] if agent else ())))
+        for name, tool in tools.items():
+            if belt.verdicts[name].decision != "allow" or not tool.effects & {"send", "execute"} or name in rules.tools:
+                continue
+            if name in ("exec", "process"):  # a command that no rule names is asked about
+                if is_free:
+                    found["warning"].setdefault(name, who)
+            # what a session or a subagent is told stays marked as from outside; what is ours the owner knows
+            elif tool.group != "sessions" and (_is_foreign(tool) or not caller.owner):
+                found["note"].setdefault(name, who)
+    remedy = "write tools.askAfterOutside: [effect:send, effect:execute], or denyAfterOutside"
+    for level, names in found.items():
+        if names:
+            what = f"text from outside can reach {_list_some(names)} unasked, for {next(iter(names.values()))}"
+            yield Finding("outside", level, "tools.askAfterOutside", what, remedy)
+
+
+def _list_readers(settings: PolicySettings) -> Iterator[tuple[str, Caller]]:
+    """Yield who could be answered with text from outside in the conversation: the owner, and guests in every chat."""
+    yield "the owner", OWNER
+    for agent in settings.agents:
+        yield f"the owner with agent {agent}", replace(OWNER, agent=agent)
+    for name, channel in settings.channels.items():
+        for id, group in {"": channel.direct, **channel.groups}.items():
+            for key in (*(group.by_sender if group else ()), "*"):
+                kind, value = sender_key(key)
+                sender = Sender(**{kind: value}) if kind in ("e164", "username", "name") else Sender(id=value or "*")
+                caller = Caller(channel=name, group=id or None, sender=sender)
+                if not is_owner(settings, caller):
+                    yield f"{key} in {name}{f', group {id}' if id else ''}", replace(caller, owner=False)
+
+
+def _is_foreign(tool: Tool) -> bool:
+    return tool.source.startswith(("mcp:", "client:", "plugin:"))
+
+
+def _runs_anything(tools: ToolsSettings) -> bool:
+    return tools.exec.security == "full" and tools.exec.ask != "always"
 
 
 def _check_expectation(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Finding]:

@@ -219,14 +219,18 @@ def sender_key(text: str) -> tuple[SenderType | None, str]:
         if plain.lower().startswith(prefix):
             value = plain[len(prefix) :].strip()
             # an id may begin with the sign that stands before a name elsewhere, like @ann:example.org of Matrix
-            return kind, value.lower() if kind in IDENTITIES else _fold_value(value)
+            return kind, _fold_id(value) if kind in IDENTITIES else _fold_value(value)
     return ("*", "*") if plain == "*" else (None, _fold_value(plain))
 
 
 def sender_value(sender: Sender | None, kind: SenderType) -> str:
     """Return what the sender is called by this kind, as keys are spelled; an identity is never trimmed into another."""
     text: str = getattr(sender, kind, None) or ""
-    return text.lower() if kind in IDENTITIES else _fold_value(text)
+    return _fold_id(text) if kind in IDENTITIES else _fold_value(text)
+
+
+def _fold_id(text: str) -> str:
+    return text.lower() if text.isascii() else text  # the small letter of U+212A is a plain k, of somebody else's id
 
 
 def _fold_value(text: str) -> str:

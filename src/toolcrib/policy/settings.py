@@ -8,12 +8,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    Tag,
+    model_validator,
+)
 
 from toolcrib.define.names import fold_name, suggest
 from toolcrib.define.verdict import Layer, Rule
 
-from .match import complaint_about
+from .match import MAX_ENTRY_CHARS, complaint_about
 
 # The profiles, and the built-in lists of the sandbox and the subagent layer, as document 001 gives them.
 
@@ -81,6 +92,28 @@ Entries = tuple[_Entry, ...]
 ProfileName = Annotated[StrictStr, AfterValidator(_check_profile)]
 
 
+def _check_source(pattern: str) -> str:
+    if not fold_name(pattern) or len(pattern) > MAX_ENTRY_CHARS:
+        raise ValueError(f"a pattern for sources has 1 to {MAX_ENTRY_CHARS} characters, like 'web:*'")
+    return pattern
+
+
+class TaintEntry(Section):
+    """An entry that counts only after content from some sources."""
+
+    tool: _Entry
+    taint: Annotated[StrictStr, AfterValidator(_check_source)]
+
+
+OutsideEntries = tuple[
+    Annotated[
+        Annotated[_Entry, Tag("<text>")] | Annotated[TaintEntry, Tag("<map>")],
+        Discriminator(lambda value: "<map>" if isinstance(value, Mapping | TaintEntry) else "<text>"),
+    ],
+    ...,
+]
+
+
 class ListSettings(Section):
     """`allow` and `deny`, where nothing else makes sense."""
 
@@ -130,9 +163,10 @@ class SubagentSettings(Section):
 
 
 class ExecPolicy(Section):
-    """The part of `tools.exec` that decides whether there are commands at all."""
+    """The part of `tools.exec` that decides whether there are commands at all, and whether one is asked about."""
 
     security: Literal["deny", "allowlist", "full"] = "allowlist"
+    ask: Literal["off", "on-miss", "always"] = "on-miss"
 
 
 class ToolsSettings(ScopeSettings):
@@ -143,6 +177,8 @@ class ToolsSettings(ScopeSettings):
     plugin_only_allow: Literal["strict", "additive"] = Field(default="strict", alias="pluginOnlyAllow")
     sandbox: SandboxTools = SandboxTools()
     subagents: SubagentSettings = SubagentSettings()
+    ask_after_outside: OutsideEntries = Field(default=(), alias="askAfterOutside")
+    deny_after_outside: OutsideEntries = Field(default=(), alias="denyAfterOutside")
 
     @model_validator(mode="after")
     def _one_entry_a_provider(self) -> Self:

@@ -354,6 +354,7 @@ def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[
         "rule": verdict.get("rule"),
         "origin": verdict.get("origin"),
         "reason": verdict.get("reason") or body.get("reason") or "",
+        "taint": list(body.get("taint") or ()),
         "answered": None if answered is None else {"yes": answered.get("yes"), "by": answered.get("by")},
         "outcome": str(finished.get("status")) if finished else "uncertain" if "started" in later else "none",
         "code": str(finished.get("code")) if finished else "",

@@ -1,11 +1,12 @@
 """Tools from afar: which there are, which a caller has and why, and a call through the same gate as a model's."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Annotated, Any, Protocol
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.log import read_sources
 from toolcrib.define.message import Call
 from toolcrib.define.model import model_name
 from toolcrib.define.names import canonical, suggest
@@ -16,6 +17,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Verdict
 from toolcrib.policy.explain import caller_json, verdict_json
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
+from toolcrib.policy.taint import taint_rules_for
 
 from .chat import Chats
 from .exec.judge import CommandRunner
@@ -27,6 +29,8 @@ class ToolCatalog(Protocol):
 
     @property
     def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def groups(self) -> Mapping[str, frozenset[str]]: ...
     @property
     def problems(self) -> Sequence[Any]: ...
 
@@ -85,7 +89,7 @@ class Toolbox:
         model: Annotated[str, "as if this one answered; else the one that does"] = "",
     ) -> dict[str, Any]:
         """List the verdict on every tool that exists, each with its reason."""
-        return self._explain(await self._belt(caller, sessionKey, model))
+        return await self._explain(await self._belt(caller, sessionKey, model))
 
     @rpc("tools.explain", scope="read")
     async def explain(
@@ -98,7 +102,8 @@ class Toolbox:
         """Say why the caller has a tool or not, layer by layer."""
         belt = await self._belt(caller, sessionKey, model)
         name = self._find(belt, tool)
-        told = {**asdict(belt.verdicts[name]), **self._explain(belt, name)}
+        told = await self._explain(belt, name)
+        told = {**{each.name: told["tools"][0][each.name] for each in fields(Verdict)}, **told}
         later = self._core.later_of(belt.caller).get(name)
         return {**told, "later": later} if later else told
 
@@ -144,11 +149,15 @@ class Toolbox:
         provider, name = model_name(model)
         return replace(caller, provider=provider, model=name)
 
-    def _explain(self, belt: CallerBelt, only: str = "") -> dict[str, Any]:
+    async def _explain(self, belt: CallerBelt, only: str = "") -> dict[str, Any]:
         tools, who = belt.catalog.tools, caller_json(resolve(self._core.policy, belt.caller))
-        rows = [verdict_json(belt.verdicts[name], tools[name]) for name in ([only] if only else tools)]
-        steps = {"steps": [asdict(step) for step in belt.steps(only)]} if only else {}
-        return {"caller": who, "tools": rows, **steps}
+        rules, sources = taint_rules_for(self._core.policy, belt.caller, tools, belt.catalog.groups), dict[str, None]()
+        if only or rules:
+            sources = await read_sources(self._core.stores.sessions, belt.caller.session or "")
+        names = [only] if only else tools
+        rows = [verdict_json(rules.apply(belt.verdicts[name], sources), tools[name]) for name in names]
+        steps = [asdict(step) for step in (*belt.steps(only), *rules.step(only, sources))] if only else []
+        return {"caller": who, "tools": rows, **({"steps": steps} if only else {}), **rules.to_json(only, sources)}
 
     def _find(self, belt: CallerBelt, tool: str) -> str:
         name = canonical(tool)

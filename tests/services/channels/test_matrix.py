@@ -1,5 +1,6 @@
 """An assistant on a real Matrix homeserver."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -48,11 +49,20 @@ async def test_people_and_rooms_on_a_real_homeserver(tmp_path: Path) -> None:
             assert await ann.sees(own) == PICTURE
 
             his = await bob.make_room(bot.id, direct=True)
-            await bob.until_joined(his, bot.id)
             await bob.say(his, "hello")
-            code = (await bob.hears("with the code", room=his)).rpartition(" ")[2].rstrip(".")
-            await crib.channels.pair(code)
+            async with asyncio.timeout(120):
+                while not (people := (await crib.channels.people())["people"]):
+                    await asyncio.sleep(0.05)
+            (status,) = (await crib.channels.status())["channels"]
+            assert status["invitations"] == [
+                {"chat": his, "sender": bob.id, "problem": "whoever invites is not let in"}
+            ]  # fmt: skip
+            members = await bob.ask("GET", f"/rooms/{his}/joined_members")
+            assert list(members["joined"]) == [bob.id]
+            await crib.channels.pair(people[0]["code"])
+            await bob.until_joined(his, bot.id)
             await bob.hears("You are let in now", room=his)
+            assert "invitations" not in (await crib.channels.status())["channels"][0]
             await bob.say(his, "/why exec")
             assert "exec: deny" in await bob.hears("exec:", room=his)
 
@@ -60,6 +70,20 @@ async def test_people_and_rooms_on_a_real_homeserver(tmp_path: Path) -> None:
             await bob.say(room, "just talking")
             await bob.say(room, "crib: /why exec")
             assert "exec: deny" in await bob.hears("exec:", room=room)
+
+
+async def test_a_room_that_the_configuration_names_is_joined_whoever_invites(tmp_path: Path) -> None:
+    async with synapse(tmp_path) as home:
+        bot, ann, bob = await meet(tmp_path, home)
+        named, other = await bob.make_room(bot.id, ann.id), await bob.make_room(bot.id, ann.id)
+        own = {"owners": [f"id:{ann.id}"], "dmPolicy": "disabled", "groups": {named: {}, "*": {}}}
+        async with assistant(tmp_path, bot, **own) as crib:
+            await bob.until_joined(named, bot.id)
+            async with asyncio.timeout(120):
+                while not (waiting := (await crib.channels.status())["channels"][0].get("invitations")):
+                    await asyncio.sleep(0.05)
+            assert [each["chat"] for each in waiting] == [other]
+            assert (await crib.channels.people())["people"] == []
 
 
 async def test_what_came_while_nobody_was_there_is_answered_once(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Matrix, by its client API: rooms are synced behind a token, and what is sent has a transaction id that holds once.
 
-Rooms that are encrypted cannot be read. Every invitation is taken: who is answered is not for a channel to say. Which
-rooms are direct is decided by their members, not by what they call themselves.
+Rooms that are encrypted cannot be read. An invitation is heard like a message: whose are taken is not for a channel to
+say. Which rooms are direct is decided by their members, not by what they call themselves.
 """
 
 import asyncio
@@ -48,6 +48,7 @@ class MatrixChannel:
         typing=True,
         longest=16_000,
         knows_keys=True,
+        invitations=True,
     )
 
     def __init__(self, settings: Any, http: Http) -> None:
@@ -68,9 +69,7 @@ class MatrixChannel:
                 seconds=_WAIT_MS / 1000 + _SLACK_SECONDS,
             )  # fmt: skip
             rooms = told.get("rooms") or {}
-            for room in rooms.get("invite") or {}:
-                await self._ask("POST", f"/join/{quote(room, safe='')}", {})
-            heard = list[HeardMessage]()
+            heard = list(self._read_invitations(rooms.get("invite") or {}, str(told["next_batch"])))
             for room, found in (rooms.get("join") or {}).items() if cursor else ():
                 heard += [each async for each in self._read_room(room, found)]
             cursor = str(told["next_batch"])
@@ -86,7 +85,10 @@ class MatrixChannel:
         return await self._send(post.chat, "m.room.message", content, key)
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
-        """Do what can be done to a message that is there."""
+        """Do what can be done to a message that is there, or join a room."""
+        if action == "join":
+            await self._ask("POST", f"/join/{quote(chat, safe='')}", {})
+            return {"ok": True}
         event, key = str(params.get("messageId", "")), orjson.dumps([action, dict(params)]).decode()
         if action not in ("edit", "delete", "react"):
             can = ", ".join(self.abilities.actions)
@@ -175,6 +177,15 @@ class MatrixChannel:
         raise ToolError(f"matrix refused it: {why}{hint}", code="denied")
 
     # What is heard
+
+    def _read_invitations(self, rooms: Mapping[str, Any], batch: str) -> Iterator[HeardMessage]:
+        for room, found in rooms.items():
+            for event in (found.get("invite_state") or {}).get("events") or ():
+                if event.get("type") == "m.room.member" and event.get("state_key") == self._me:
+                    sender = Sender(id=str(event.get("sender", "")))  # these events have no id; one is told once
+                    yield HeardMessage(
+                        id=f"invitation {batch}", chat=room, sender=sender, kind="invitation", group=room
+                    )
 
     async def _read_room(self, room: str, found: Mapping[str, Any]) -> AsyncIterator[HeardMessage]:
         if any(each.get("type") == "m.room.member" for each in _events(found)):

@@ -62,9 +62,10 @@ def encode_grounds(grounds: Grounds, redact: Redact | None = None) -> str:
 
 def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
     match entry:
-        case record.Decided(call, caller, verdict, reason, grounds):
+        case record.Decided(call, caller, verdict, reason, grounds, taint):
             body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
+            body |= {"taint": [source[:_LONGEST_WORD] for source in taint]} if taint else {}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
         case record.Judged(call, by, decision, reason, basis):
             body = {"call": {**_identify(call, redact), "args": _bound(call.args, redact, longest)}, "by": by}

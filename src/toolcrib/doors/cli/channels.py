@@ -28,7 +28,13 @@ def status(**options: Unpack[JsonOptions]) -> None:
         click.echo("no channel is configured; write one: channels: {irc: {host: irc.example.org, nick: crib}}")
         return None
     rows = [(row["channel"], row["state"], row["dmPolicy"], row.get("problem", "")) for row in told["channels"]]
-    return print_table(("channel", "", "who may write", "problem"), rows)
+    print_table(("channel", "", "who may write", "problem"), rows)
+    for row in told["channels"]:
+        for each in row.get("invitations", ()):
+            click.echo(
+                f"{row['channel']}: {escape(each['sender'])} invites to {escape(each['chat'])}; {each['problem']}"
+            )
+    return None
 
 
 command.add_command(click.Command("list", params=status.params, callback=status.callback, help=status.help))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any, Unpack
 
 import click
@@ -14,14 +14,17 @@ from toolcrib.define.approval import name_of
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
+from toolcrib.define.log import read_sources
 from toolcrib.define.session import to_channel
 from toolcrib.define.verdict import Verdict
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
 from toolcrib.policy.settings import GroupPolicy
+from toolcrib.policy.taint import taint_rules_for
 
 from ._far import find_answering
 from ._format import print_json, print_table
+from ._log import state_folder
 from ._options import (
     CallerOptions,
     JsonOptions,
@@ -53,6 +56,7 @@ Examples:
 `*` as a sender or a group is whoever the file has no word about.
 """
 _ANYBODY = Sender(id="*")
+_TOLD = ("caller", "tools", "steps", "afterOutside", "taint", "later")
 _ABOUT_NOBODY = ("config", "read_as", "gateway", "token_file")  # options that describe no caller
 
 
@@ -82,6 +86,11 @@ def command(
         click.echo(explain_sentence(verdicts[0]) + ".")
         if "later" in told:
             click.echo(f"A model is told of it once {told['later']}.")
+        for each in told.get("afterOutside", ()):
+            word = "denied" if each["decision"] == "deny" else "asked about"
+            click.echo(f"After content from {escape(each['taint'])} it is {word} ({each['origin']}).")
+    if "taint" in told:
+        click.echo(f"This conversation holds content from {', '.join(map(escape, told['taint']))}.")
     for doubt in told.get("uncertain", ()):
         click.secho(f"Not certain: {doubt}.", fg="yellow")
     if tool is None:
@@ -116,7 +125,7 @@ def _explain_far(tool: str | None, options: CallerOptions, tools: str | None) ->
             if tool is not None:
                 name = require_tool(tool, [each["tool"] for each in told["tools"]])
                 told = await gateway.ask("tools.explain", {**asked, "tool": name})
-            return {name: told[name] for name in ("caller", "tools", "steps", "later") if name in told}
+            return {name: told[name] for name in _TOLD if name in told}
 
     return asyncio.run(ask(found.client()))
 
@@ -135,9 +144,33 @@ def _explain_here(tool: str | None, options: CallerOptions, tools: str | None) -
     only = require_tool(tool, handle.verdicts) if tool is not None else None
     doubts = route.list_doubts(only or "")
     who = caller_json(resolve(crib.loaded.policy, caller))
-    answer = explain_json(who, handle.selection, handle.catalog.tools, only, route.judge)
+    rules = taint_rules_for(crib.loaded.policy, caller, handle.catalog.tools, handle.catalog.groups)
+    sources = _read_sources(options, caller)
+
+    def judge(verdict: Verdict) -> Verdict:
+        return rules.apply(route.judge(verdict), sources)
+
+    answer = explain_json(who, handle.selection, handle.catalog.tools, only, judge)
+    if only:
+        answer["steps"] += map(asdict, rules.step(only, sources))
+    answer |= rules.to_json(only or "", sources)
     extras = {"uncertain": list(doubts), "later": crib.models.later_for(handle.selection, caller).get(only or "")}
     return {**answer, **{name: told for name, told in extras.items() if told}}
+
+
+def _read_sources(options: CallerOptions, caller: Caller) -> dict[str, None]:
+    """Return what is from outside in the session that is named, as far as one is kept here."""
+    if not options["session"] or not state_folder().exists():
+        return {}
+    kept = crib_from_options(options, told=False, fills=True, keeps=True)
+
+    async def read() -> dict[str, None]:
+        try:
+            return await read_sources(kept.sessions, caller.session or "")
+        finally:
+            await kept.close()
+
+    return asyncio.run(read())
 
 
 @click.command("who", epilog=_WHO)

@@ -110,7 +110,8 @@ class Channels:
                 row["problem"] = f"nothing says how to reach it; there are {', '.join(self._kinds)} (docs/channels.md)"
             if name in self._problems:
                 row |= {"state": "failed", "problem": self._problems[name]}
-            rows.append({**row, "dmPolicy": settings.dm_policy})
+            waiting = self._talk.list_invitations(name)
+            rows.append({**row, "dmPolicy": settings.dm_policy, **({"invitations": waiting} if waiting else {})})
         return {"channels": rows}
 
     @rpc("channels.people", scope="pair")
@@ -122,7 +123,10 @@ class Channels:
     async def pair(self, code: ChannelName) -> dict[str, Any]:
         """Let in whoever was told this code."""
         known = await self.admission.let_in(code)
-        if known.channel in self._lines:
+        if (line := self._lines.get(known.channel)) is not None:
+            if line.channel.abilities.invitations:
+                await line.channel.act("join", known.chat, {})
+                self._talk.invitations.pop((known.channel, known.chat), None)
             await self._say(known.channel, Post(chat=known.chat, text="You are let in now. Say what is to be done."))
         return {"channel": known.channel, "sender": known.sender, "name": known.name}
 

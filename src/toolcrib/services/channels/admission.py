@@ -46,9 +46,25 @@ class Admission:
         if message.kind != "dm":
             is_answered = self._answers_group(own, message)
             return Guest(self._place(caller, message) if is_answered else None)
-        if is_owner(self._settings.policy, caller) or await self._is_let_in(channel, own, message.sender):
+        if await self._knows(own, caller):
             return Guest(self._place(caller, message))
         return Guest(None, await self._make_code(channel, message) if own.dm_policy == "pairing" else "")
+
+    async def takes_invitation(self, channel: str, message: HeardMessage) -> bool:
+        """Tell whether a chat is joined: one that the configuration names, or of somebody who may write by themselves.
+
+        Where strangers are paired, the owner finds whoever invites among them; nobody else is told the code.
+        """
+        own = self._find_settings(channel)
+        if own is None or not message.sender.id:
+            return False
+        if message.chat.lower() in {key.strip().lower() for key in own.groups}:
+            return True
+        if await self._knows(own, Caller(channel=channel, sender=message.sender)):
+            return True
+        if own.dm_policy == "pairing":
+            await self._make_code(channel, message)
+        return False
 
     def _find_settings(self, channel: str) -> ChannelSettings | None:
         own = self._settings.config.channels.get(channel)
@@ -62,7 +78,11 @@ class Admission:
             return False
         return message.is_for_us or bool(message.pressed) or found.require_mention is False
 
-    async def _is_let_in(self, channel: str, own: ChannelSettings, sender: Sender) -> bool:
+    async def _knows(self, own: ChannelSettings, caller: Caller) -> bool:
+        """Tell whether somebody may write by themselves: an owner, or who is let in."""
+        channel, sender = caller.channel or "", caller.sender or Sender()
+        if is_owner(self._settings.policy, caller):
+            return True
         if own.dm_policy == "disabled":
             return False
         if own.dm_policy == "open" or is_listed(sender, own.allow_from):
@@ -79,7 +99,7 @@ class Admission:
         sender = message.sender
         peer = Peer(
             channel=caller.channel or "",
-            kind=message.kind,
+            kind=message.kind if message.kind != "invitation" else "group",
             id=message.group if message.kind != "dm" else sender.id or sender.e164 or "",
         )
         key = to_peer_key("main", peer, scope=scope, links=told.identity_links)

@@ -6,6 +6,7 @@ Commands act for who wrote them, with the rights that they have there and no oth
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -30,10 +31,13 @@ from toolcrib.services.sessions import Sessions
 from .admission import Admission
 from .inbox import Inbox
 
+log = logging.getLogger("toolcrib")
+
 _COMMAND = re.compile(r"/([a-z]+)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 _TYPING_SECONDS = 4.0
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
+_MAX_INVITATIONS = 20
 _HELP = "/status, /stop, /new, /why TOOL, /approve ID, /deny ID"
 _NO_TEXT = "There is nothing in that message that I can read: I read text, pictures, files and recordings."
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."
@@ -55,6 +59,7 @@ class ChannelTalk:
         self._core, self._store, self._admission, self._inbox = core, store, admission, inbox
         self._chats, self._approvals = core.find(Chats), core.find(Approvals)
         self._desk, self._sessions = core.find(SessionDesk), core.find(Sessions)
+        self.invitations: dict[tuple[str, str], tuple[str, str]] = {}  # by channel and chat: who, and why it waits
         self._places: dict[str, ChatPlace] = {}  # by session: where it was last written from
         self._commands: dict[str, Callable[[Caller, str], Awaitable[str]]] = {
             "status": self._tell_status,
@@ -74,6 +79,9 @@ class ChannelTalk:
     async def answer(self, name: str, channel: Channel, kept: KeptMessage) -> Sequence[Post]:
         """Return what a message gets; nothing where it is not answered."""
         message = kept.message
+        if message.kind == "invitation":
+            await self._take_invitation(name, channel, message)
+            return ()
         guest = await self._admission.judge(name, message)
         back = Post(chat=message.chat, thread=message.thread, reply_to=message.id)
         if guest.caller is None:
@@ -93,6 +101,26 @@ class ChannelTalk:
             typing.cancel()
             await asyncio.wait((typing,))
         return () if words.strip() in ("", *_NO_NEWS) else self._cut(back, words, channel.abilities)
+
+    async def _take_invitation(self, name: str, channel: Channel, message: HeardMessage) -> None:
+        """Join a chat that may be joined; any other one waits, and the owner sees it."""
+        why = "whoever invites is not let in"
+        if await self._admission.takes_invitation(name, message):
+            try:
+                await channel.act("join", message.chat, {})
+            except ToolError as error:
+                why = str(error)
+            else:
+                self.invitations.pop((name, message.chat), None)
+                return
+        log.warning("%s: an invitation waits: %s", name, why)
+        if len(self.invitations) < _MAX_INVITATIONS:
+            self.invitations[name, message.chat] = (message.sender.id or "", why)
+
+    def list_invitations(self, name: str) -> list[dict[str, str]]:
+        """Return the chats that somebody invites to, and why they were not joined."""
+        found = ((chat, told) for (channel, chat), told in self.invitations.items() if channel == name)
+        return [{"chat": chat, "sender": sender, "problem": why} for chat, (sender, why) in found]
 
     def show_question(self, question: Question) -> tuple[str, Post] | None:
         """Return the channel and the post in which a question is asked; None where no chat is the place for it."""

@@ -19,6 +19,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Text
 from toolcrib.define.session import SessionKey
+from toolcrib.define.taint import source_after
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.resolve import agent_of
@@ -148,7 +149,7 @@ class Beats:
         if is_silent(end.text):
             return RunEnd("ok")
         source = outside_source((await self._sessions.lines(key))[len(before) :])
-        words = Text(end.text, f"heartbeat after {source}" if source else None)
+        words = Text(end.text, source_after("heartbeat", [source]))
         at = self._clock.now_ms() / 1000
         await self._core.host.add(job.home, Said(Message(role="assistant", content=(words,), at=at)))
         tell_answer(self._bus, run.id, job.home, end.text, at)

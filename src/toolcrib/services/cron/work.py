@@ -12,6 +12,7 @@ from toolcrib.define.job import EventPayload, Job, JobReport, JobRun, TurnPayloa
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 from toolcrib.define.session import SessionKey
+from toolcrib.define.taint import source_after
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer, Rule
 from toolcrib.policy.resolve import agent_of
@@ -19,6 +20,7 @@ from toolcrib.services.chat import Chats
 from toolcrib.services.chat_run import Past
 from toolcrib.services.devices import Devices
 from toolcrib.services.feature import TurnCore
+from toolcrib.services.subagents.runs import outside_source
 from toolcrib.services.subagents.service import parse_effort
 
 from .slots import RunEnd
@@ -50,21 +52,30 @@ def work_in(core: TurnCore) -> "JobWork":
         id = author.sender.id if author.sender else None
         return author.channel != DEVICE_CHANNEL or any(id == known for known, _ in devices.known)
 
-    return JobWork(take_turn, core.host.tell, core.models.named, is_known)
+    async def read_outside(key: str) -> str:
+        return outside_source(await core.stores.sessions.lines(key))
+
+    return JobWork(take_turn, core.host.tell, core.models.named, is_known, read_outside)
+
+
+async def _read_nothing(_: str) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class JobWork:
     """Does what jobs are for. `take_turn` has a turn taken, and returns how it ended; `tell` says a session something.
 
-    `named` gives the model that a word stands for; `is_known` whether an author may still ask for anything; `wake` has
-    a session look soon at what it was told, where something looks by itself.
+    `named` gives the model that a word stands for; `is_known` whether an author may still ask for anything;
+    `read_outside` where content of a session came from; `wake` has a session look soon at what it was told, where
+    something looks by itself.
     """
 
     take_turn: Callable[[TurnRequest, str, int | None], Awaitable[RunEnd]]
     tell: Callable[[str, Message], Awaitable[None]]
     named: Callable[[str], str | None]
     is_known: Callable[[Caller], bool] = lambda _: True
+    read_outside: Callable[[str], Awaitable[str]] = _read_nothing
     wake: Callable[[str], None] = lambda _: None
 
     async def perform(self, job: Job, run: JobRun) -> RunEnd:
@@ -106,7 +117,7 @@ class JobWork:
         how, source = "" if end.status == "ok" else f" ({end.status})", f"cron:{job.id}"
         cut = words if len(words) <= most else f"{words[:most]}…"
         body = fence(cut, source, new_token())
-        origin = f"{source} after {job.source}" if job.source else None
+        origin = source_after(source, [job.source, await self.read_outside(session_of(job, run.id))])
         parts = (Text(f"{prefix}{how}: the job {job.spec.name!r} says:\n"), Text(body, origin))
         await self.tell(job.home, Message(role="user", content=parts, at=run.began_ms / 1000))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -12,10 +12,11 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
-from toolcrib.define.message import Message, Thinking
+from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key
+from toolcrib.define.taint import join_sources, sources_of
 from toolcrib.define.turn import TurnHandle
 
 STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
@@ -158,11 +159,9 @@ def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:
     return state or "interrupted", ""
 
 
-def outside_source(lines: Sequence[Line]) -> str:
-    """Return where the first text or picture that came from outside did come from, "" when none is in the log."""
-    messages = (line.body.message for line in lines if isinstance(line.body, Said))
-    parts = (part for message in messages for part in message.content)
-    return next((part.source for part in parts if not isinstance(part, Thinking) and part.source), "")
+def outside_source(lines: Iterable[Line]) -> str:
+    """Return where texts and pictures came from that came from outside, "" when none is in the log."""
+    return join_sources(sources_of(line.body.message for line in lines if isinstance(line.body, Said)))
 
 
 def _is_unfinished(lines: Sequence[Line]) -> bool:

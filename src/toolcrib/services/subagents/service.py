@@ -27,6 +27,7 @@ from toolcrib.define.names import suggest
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key, is_subagent, to_agent
+from toolcrib.define.taint import source_after
 from toolcrib.define.turn import TurnHandle
 from toolcrib.policy.resolve import agent_of, is_owner, max_subagents
 from toolcrib.services.feature import Feature, TurnCore
@@ -331,7 +332,7 @@ def _report(run: runs.SubagentRun, end: TurnFinished, lines: Sequence[Line], now
     if end.text.strip():
         words = fence(end.text[:_OUTCOME_CHARS], source, new_token())
         what = "Its last words" if end.reason == "done" else "What it had until then"
-        parts = (Text(f"{head}{what}:\n"), Text(words, f"{source} after {outside}" if outside else None))
+        parts = (Text(f"{head}{what}:\n"), Text(words, source_after(source, [outside])))
     return Message(role="user", content=parts, at=now)
 
 

@@ -24,7 +24,7 @@ async def subagents(
         rows = await ctx.rpc("subagents.list", {"minutes": recentMinutes or 30})
         text = "\n".join(map(_line, rows)) or "no subagents run, and none ended lately"
         # their words may go back to what they read, and stay marked as coming from there
-        outside = next((row["outside"] for row in rows if row["outside"] and row["text"]), "")
+        outside = " and ".join(dict.fromkeys(row["outside"] for row in rows if row["outside"] and row["text"]))
         source = f"subagents after {outside}" if outside else None
         return Result.text(text, source=source, details={"subagents": rows})
     if not target or not target.strip():
