@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,11 +12,13 @@ from toolcrib.define.caller import Sender
 from toolcrib.define.channel import Abilities, Attachment, Button, ChannelKind, Hear, HeardMessage, Post
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
-from toolcrib.define.web import Http, WayOut
+from toolcrib.define.result import Image
+from toolcrib.define.web import Http, WayOut, pack_form
 
 BASE = "https://api.telegram.org"
 _WAIT_SECONDS, _SLACK_SECONDS = 50, 20.0  # that an answer about updates may take, and how much longer we wait
-_POST_SECONDS = 30.0
+_POST_SECONDS, _FILE_SECONDS = 30.0, 120.0
+_PHOTOS = ("image/jpeg", "image/png", "image/webp")
 _MAX_RETRY = 60.0
 _WANTED = ("message", "callback_query")
 _FILES = ("document", "voice", "audio", "video", "animation", "sticker", "video_note")
@@ -63,12 +66,22 @@ class TelegramChannel:
         if post.buttons:
             body["reply_markup"] = {"inline_keyboard": _to_keyboard(post.buttons)}
         try:
-            told = await self._ask("sendMessage", body)
+            told = await (self._upload(post, body) if post.media else self._ask("sendMessage", body))
         except ToolError as error:
             if error.code in ("timeout", "unavailable"):  # it may have been taken before that
                 raise ConnectionError(str(error)) from error
             raise
         return str(told["message_id"])
+
+    async def _upload(self, post: Post, body: dict[str, Any]) -> Any:
+        """Send a file: a picture and a voice note as such, everything else as a document."""
+        data = await asyncio.to_thread(Path(post.media).read_bytes)
+        kind = "voice" if post.is_voice else "photo" if Image.mime_of(data) in _PHOTOS else "document"
+        del body["text"]
+        fields = {key: each if isinstance(each, str) else orjson.dumps(each).decode() for key, each in body.items()}
+        fields |= {"caption": post.text} if post.text else {}
+        form = pack_form(fields, kind, post.filename, data)
+        return await self._ask(f"send{kind.capitalize()}", seconds=_FILE_SECONDS, form=form)
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """Do what can be done to a message that is there, or ask the chat's members."""
@@ -117,12 +130,18 @@ class TelegramChannel:
 
     # Requests
 
-    async def _ask(self, method: str, body: Mapping[str, Any] | None = None, seconds: float = _POST_SECONDS) -> Any:
+    async def _ask(
+        self,
+        method: str,
+        body: Mapping[str, Any] | None = None,
+        seconds: float = _POST_SECONDS,
+        form: tuple[str, bytes] | None = None,
+    ) -> Any:
         """Return what a method answers; when it is too much at once, wait as long as we are told to."""
         url = f"{self._base}/bot{self._token}/{method}"
-        headers = {"content-type": "application/json"}
+        kind, data = form or ("application/json", orjson.dumps(body or {}))
         try:
-            page = await self._http.send("POST", url, headers=headers, body=orjson.dumps(body or {}), seconds=seconds)
+            page = await self._http.send("POST", url, headers={"content-type": kind}, body=data, seconds=seconds)
         except ToolError as error:
             raise self._without_token(error) from None
         try:

@@ -19,7 +19,7 @@ import orjson
 from toolcrib.define.display import quote_short, strip, strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.voice import Speech, SpeechFormat, Transcript, Utterance, VoiceProvider
-from toolcrib.define.web import Http, Page
+from toolcrib.define.web import Http, Page, pack_form
 
 from .programs import VoicePrograms, find_piper_voice, measure_wav, write_wav
 
@@ -232,8 +232,9 @@ class LocalAndHostedVoices:
             _find_root(terms.base_url or ""),
             {"model": terms.model or "whisper-1", "response_format": "json"},
         )
-        boundary, body = _pack_form(fields | ({"language": terms.language} if terms.language else {}), sound)
-        headers = {"content-type": f"multipart/form-data; boundary={boundary}"}
+        fields |= {"language": terms.language} if terms.language else {}
+        kind, body = pack_form(fields, "file", "speech.wav", sound, "audio/wav")
+        headers = {"content-type": kind}
         headers |= {"authorization": f"Bearer {terms.api_key}"} if terms.api_key else {}
         page = await self._http_for(root).send(
             "POST",
@@ -280,15 +281,6 @@ class LocalAndHostedVoices:
 def _find_root(url: str) -> str:
     """Return an address without its end `/v1`, which stands in the paths: people write it with and without."""
     return url.rstrip("/").removesuffix("/v1")
-
-
-def _pack_form(fields: Mapping[str, str], sound: bytes) -> tuple[str, bytes]:
-    """Return the boundary and the body of a form with one file."""
-    boundary = secrets.token_hex(16)
-    named = f"--{boundary}\r\nContent-Disposition: form-data; name="
-    parts = [f'{named}"{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
-    parts.append(f'{named}"file"; filename="speech.wav"\r\nContent-Type: audio/wav\r\n\r\n')
-    return boundary, "".join(parts).encode() + sound + f"\r\n--{boundary}--\r\n".encode()
 
 
 def _read(page: Page, *path: str) -> Any:
