@@ -104,12 +104,12 @@ def check_context(
     if owner and (settings.allow_cross_context_send or (not is_far and within is not False)):
         return True
     if is_far and not rules.allow_across_providers:
-        what = f"{action} on {channel} is refused from a chat on {current.channel}"
+        what = f"the action {action} on {channel} is refused to a chat on {current.channel}"
         raise ToolError(f"{what}; tools.message.crossContext.allowAcrossProviders permits it", code="denied")
     if within or (is_far and owner):
         return True
-    what = f"{action} in {quote_short(target)} is refused" if target else f"{action} is refused"
-    where = f"what is said in {quote_short(current.chat)} stays there"
+    what = f"the action {action}{f' in {quote_short(target)}' if target else ''} is refused"
+    where = f"what is said in {quote_short(current.chat)} on the channel {current.channel} stays there"
     raise ToolError(f"{what}: {where}; tools.message.crossContext.allowWithinProvider permits more", code="denied")
 
 
