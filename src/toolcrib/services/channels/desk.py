@@ -133,11 +133,12 @@ class MessageDesk:
         options: Annotated[list[Option], Field(min_length=2, max_length=_MAX_OPTIONS)],
         idempotencyKey: Key,  # noqa: N803  as the protocol spells it
         maxSelections: Annotated[int, Field(ge=1, le=_MAX_OPTIONS)] = 1,  # noqa: N803
+        durationHours: Annotated[int, Field(ge=1)] | None = None,  # noqa: N803
         channel: Annotated[str, Field(max_length=64)] = "",
     ) -> dict[str, Any]:
         """Ask the members of a chat, once for a key."""
         asked: dict[str, Any] = {"target": to, "pollQuestion": question, "pollOption": options}
-        asked["pollMulti"] = maxSelections > 1
+        asked |= {"pollMulti": maxSelections > 1, **({"pollDurationHours": durationHours} if durationHours else {})}
         return await self.perform(caller, "poll", f"poll-{idempotencyKey}", channel, JsonObject(asked))
 
     # What is to be done
