@@ -181,7 +181,7 @@ class Channels:
             return line
         there = ", ".join(self._lines) or "none; write one under channels, and start `toolcrib gateway`"
         what = f"no channel {quote_short(channel)} is at work" if channel else "name the channel"
-        raise ToolError(f"{what}; there are: {there}", code="not_found")
+        raise ToolError(f"{what}; there are: {there}", code="not_found" if self._lines else "unavailable")
 
     def _make(self, name: str, settings: ChannelSettings) -> Channel:
         kind = self._kinds.get(name)

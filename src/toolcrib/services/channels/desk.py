@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -17,14 +17,12 @@ from toolcrib.define.display import quote_short, strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.services.feature import TurnCore
 
 from .line import ChannelLine
-from .outbox import FILE_BYTES
-from .talk import ChatPlace, split_text
+from .outbox import FILE_BYTES, Outbox
+from .talk import ChannelTalk, ChatPlace, split_text
 from .targets import take_target
-
-if TYPE_CHECKING:
-    from . import Channels
 
 Key = Annotated[str, Field(min_length=1, max_length=256)]
 Option = Annotated[str, Field(min_length=1, max_length=100)]
@@ -65,10 +63,27 @@ class Deed(NamedTuple):
         }
 
 
+class Switchboard(Protocol):
+    """The channels that are at work, and who may reach what through them."""
+
+    @property
+    def core(self) -> TurnCore: ...
+    @property
+    def talk(self) -> ChannelTalk: ...
+    @property
+    def outbox(self) -> Outbox: ...
+    @property
+    def lines(self) -> tuple[ChannelLine, ...]: ...
+    def find_line(self, channel: str, /) -> ChannelLine: ...
+    def abilities_of(self, line: ChannelLine, /) -> Abilities: ...
+    def check_reach(self, caller: Caller, action: str, line: ChannelLine, to: str, /) -> bool: ...
+    async def say(self, line: ChannelLine, key: str, posts: Sequence[Post], /) -> dict[str, Any]: ...
+
+
 class MessageDesk:
     """Does what callers may do in chats; what a call has done is not done again for the same call."""
 
-    def __init__(self, channels: "Channels") -> None:
+    def __init__(self, channels: Switchboard) -> None:
         self._channels, self._core = channels, channels.core
         self._answers = OrderedDict[str, dict[str, Any]]()  # of actions, by key
 
