@@ -24,8 +24,8 @@ from .outbox import FILE_BYTES, Outbox
 from .talk import ChannelTalk, ChatPlace, split_text
 from .targets import take_target
 
-Key = Annotated[str, Field(min_length=1, max_length=256)]
-Option = Annotated[str, Field(min_length=1, max_length=100)]
+DeedKey = Annotated[str, Field(min_length=1, max_length=256)]
+PollChoice = Annotated[str, Field(min_length=1, max_length=100)]
 
 _POSTED = ("send", "reply", "thread-reply", "sendAttachment")
 _MAX_DEEDS = 50  # of a broadcast
@@ -92,7 +92,7 @@ class MessageDesk:
         self,
         caller: Caller,
         action: Annotated[str, Field(min_length=1, max_length=64)],
-        key: Key,
+        key: DeedKey,
         channel: Annotated[str, Field(max_length=64)] = "",
         params: JsonObject | None = None,
         file: JsonObject | None = None,
@@ -145,8 +145,8 @@ class MessageDesk:
         caller: Caller,
         to: Annotated[str, Field(min_length=1, max_length=1_024)],
         question: Annotated[str, Field(min_length=1, max_length=_QUESTION_CHARS)],
-        options: Annotated[list[Option], Field(min_length=2, max_length=_MAX_OPTIONS)],
-        idempotencyKey: Key,  # noqa: N803  as the protocol spells it
+        options: Annotated[list[PollChoice], Field(min_length=2, max_length=_MAX_OPTIONS)],
+        idempotencyKey: DeedKey,  # noqa: N803  as the protocol spells it
         maxSelections: Annotated[int, Field(ge=1, le=_MAX_OPTIONS)] = 1,  # noqa: N803
         durationHours: Annotated[int, Field(ge=1)] | None = None,  # noqa: N803
         channel: Annotated[str, Field(max_length=64)] = "",
