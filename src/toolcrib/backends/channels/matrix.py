@@ -73,6 +73,8 @@ class MatrixChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Send a message; under the same key it is taken once."""
+        if post.media:
+            raise ToolError("matrix takes files, and this crib sends none there yet", code="unsupported")
         content: dict[str, Any] = {"msgtype": "m.text", "body": post.text}
         if post.thread:
             content["m.relates_to"] = {"rel_type": "m.thread", "event_id": post.thread}
