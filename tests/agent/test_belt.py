@@ -1,6 +1,6 @@
 """Belts: catalog, settings and caller to a belt, made once for each caller."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 
 from toolcrib.agent.belt import Belts
 from toolcrib.define.caller import OWNER, Caller, Sender
+from toolcrib.define.channel import Abilities
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.schema.annotations import Schema
 from toolcrib.define.tool import Tool, tool
@@ -15,8 +16,10 @@ from toolcrib.policy.settings import PolicySettings, ToolsSettings
 from toolcrib.registry.sources import Offer, collect_catalog
 
 
-def only_text(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
-    kept = {name: inner for name, inner in schema["properties"].items() if name == "text" or "telegram" in channels}
+def only_text(schema: Schema, caller: Caller, channels: Mapping[str, Abilities]) -> Schema:
+    shown = [caller.channel] if caller.channel else channels
+    has_buttons = any(channels[name].buttons for name in shown if name in channels)
+    kept = {name: inner for name, inner in schema["properties"].items() if name == "text" or has_buttons}
     return {**schema, "properties": kept}
 
 
@@ -45,7 +48,8 @@ CATALOG = collect_catalog(
 
 def belts(channels: Sequence[str] = (), host: frozenset[str] = frozenset(), **tools: Any) -> Belts:
     settings = PolicySettings(tools=ToolsSettings.model_validate(tools))
-    return Belts(CATALOG, settings, channels=channels, host=host)
+    can = {name: Abilities(buttons=name == "telegram") for name in channels}
+    return Belts(CATALOG, settings, channels=can, host=host)
 
 
 def names(belts: Belts, caller: Caller, *extra: Tool) -> list[str]:
@@ -85,7 +89,8 @@ def test_the_caller_and_the_host_decide_what_is_met(caller: Caller, host: frozen
 @pytest.mark.parametrize(
     ("caller", "channels", "parameters"),
     [
-        (Caller(channel="telegram"), (), ["text", "buttons"]),
+        (Caller(channel="telegram"), ("telegram",), ["text", "buttons"]),
+        (Caller(channel="telegram"), (), ["text"]),
         (Caller(channel="irc"), ("telegram",), ["text"]),
         (Caller(), ("irc", "telegram"), ["text", "buttons"]),
         (Caller(), ("irc",), ["text"]),

@@ -34,7 +34,7 @@ from .lateness import Stopwatch
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NO_TOOLS = frozenset({"message", "web_fetch"})
+_NO_TOOLS = frozenset({"web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
@@ -197,6 +197,8 @@ class _World:
 
     async def _answer_tool(self, method: str, params: Mapping[str, Any], progress: Any = None) -> Json:
         """Answer as the services of nodes and of the browser do, with a file."""
+        if method == "channels.message":
+            return {"ok": True, "channel": "telegram", "to": "x"}
         if method == "browser.perform":
             return {"url": "https://a.example/", "name": self.case["input"].get("remote_name"), "base64": "Y2xpcA=="}
         return {"node": "phone", "source": "node:phone", "payload": {"format": "mp4", "base64": "Y2xpcA=="}}

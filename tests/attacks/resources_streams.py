@@ -10,7 +10,11 @@ from tests.backends.models.servers import Say, Server, Talk, answering, said, se
 from tests.backends.models.spoken import event
 from tests.backends.models.wrong import calling, endless_arguments
 from toolcrib import Caller, tool
+from toolcrib.define.context import CallState, Ctx, Ports
+from toolcrib.define.errors import ToolError
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta
+from toolcrib.define.message import Call
+from toolcrib.tools import SHELF
 
 from . import (
     LATER,
@@ -38,7 +42,7 @@ _NOT_BUILT = frozenset(
         *("log_flood", "ping_pong", "inbound_distinct", "inbound_flood", "inbound_same_id"),
     }
 )
-_NO_TOOLS = frozenset({"browser", "message", "web_search"})
+_NO_TOOLS = frozenset({"browser", "web_search"})
 _PIECE = 60_000  # characters of a piece of long arguments
 _TOGETHER = 65_536  # bytes that are sent at once
 
@@ -70,6 +74,8 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return resources_turns.judge_full_disk(case)
         case None, "web_fetch":
             return resources_fetch.judge(case, limits)
+        case None, "message":
+            return _attached(case)
         case None, "image":
             return resources_pictures.judge(case)
         case None, "exec":
@@ -92,6 +98,33 @@ def _streamed(case: Json) -> Outcome:
     complaints = _complaints(must, seen)
     complaints += resources.measure({**must, "alive_during": False}, took, before, after)
     return broken("; ".join(complaints), seen) if complaints else kept(seen)
+
+
+def _attached(case: Json) -> Outcome:
+    """Have `message` send a file of that size, where a channel takes it."""
+    text = "A" * int(case["input"]["args_gen"]["attachment_base64_bytes"])
+    before, watch = resources.measure_held(begins=True), Stopwatch()
+    error, late = asyncio.run(_attach(text))
+    must, took, after = case["must"], watch.took, resources.measure_held()
+    complaints = _complaints(must, {"error": error, "ran": 0, "lost": 0, "late": late})
+    complaints += resources.measure({**must, "alive_during": False}, took, before, after)
+    return broken("; ".join(complaints), error) if complaints else kept(error)
+
+
+async def _attach(text: str) -> tuple[str, str]:
+    async def take(method: str, params: Mapping[str, Any], /, progress: Any = None) -> Any:
+        return {"ok": True, "channel": "telegram"}
+
+    given = {"action": "send", "target": "x", "message": "hi", "buffer": text}
+    ctx = Ctx(Call("1", "message", given, "1"), Caller(), CallState(), Ports(rpc=take))
+    (message,) = (each for each in SHELF if each.name == "message")
+    lateness = Lateness()
+    async with lateness:
+        try:
+            await message.run(ctx, message.check(given))
+        except ToolError as error:
+            return str(error), lateness.complaint
+    return "", lateness.complaint
 
 
 def _complaints(must: Json, seen: Json) -> list[str]:

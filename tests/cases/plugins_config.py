@@ -1,4 +1,4 @@
-"""openclaw-plugins-config-message on backends/plugins.py and config/: manifests, enabling and the file's schema."""
+"""openclaw-plugins-config-message: manifests, enabling, the file's schema, and where the actions of message go."""
 
 import json
 import tempfile
@@ -9,9 +9,12 @@ from typing import Any
 from toolcrib.app import list_enabled_plugins
 from toolcrib.backends.plugins import MANIFEST, read_manifest
 from toolcrib.config.load import load
+from toolcrib.config.settings import MessageSettings
 from toolcrib.define.errors import ConfigError, PluginError
+from toolcrib.services.channels.targets import CurrentChat, apply_target, check_context, has_target, needs_target
 
 from .load import Case
+from .outcome import Refused, compare
 
 Json = dict[str, Any]
 
@@ -75,14 +78,42 @@ def _same_validation(case: Case, ours: Any) -> str:
     return "" if near else f"ours is about {ours['path']}, recorded are {paths}"
 
 
+def _apply_target(args: Json) -> Json:
+    return apply_target(args["action"], args["args"])
+
+
+def _same_target(case: Case, ours: Any) -> str:
+    """Compare what comes out; of a refusal, that it is about the target, which the recorded sentences are all about."""
+    if case.expected["ok"] or not isinstance(ours, Refused):
+        return compare(case, ours)
+    return "" if "target" in ours.message else f"ours is about something else: {ours.message}"
+
+
+def _check_context(args: Json) -> str:
+    """Judge for the owner: nobody else is known there."""
+    bound, params = args.get("toolContext") or {}, args["args"]
+    chat = (bound.get("currentChannelId") or "").strip()
+    current = CurrentChat(bound.get("currentChannelProvider") or args["channel"], chat) if chat else None
+    said = ((args.get("config") or {}).get("tools") or {}).get("message") or {}
+    names = ("channelId", "to") if args["action"].startswith("thread-") else ("to", "channelId")
+    target = next((params[name].strip() for name in names if isinstance(params.get(name), str)), chat)
+    check_context(args["action"], args["channel"], target, current, MessageSettings.model_validate(said))
+    return "allowed"
+
+
 ADAPTERS: dict[str, Callable[[Json], Any]] = {
     "loadPluginManifest": _manifest,
     "pluginEnableState": _enabled,
     "validateConfig": _validate,
+    "actionHasTarget": lambda args: has_target(args["action"], args["params"]),
+    "actionRequiresTarget": lambda args: needs_target(args["action"]),
+    "applyTargetToParams": _apply_target,
+    "enforceCrossContextPolicy": _check_context,
 }
 
 SAME: dict[str, Callable[[Case, Any], str]] = {
     "loadPluginManifest": _same_manifest,
     "pluginEnableState": _same_enabled,
     "validateConfig": _same_validation,
+    "applyTargetToParams": _same_target,
 }

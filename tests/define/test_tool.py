@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from toolcrib.define.args import Args
 from toolcrib.define.caller import Caller
+from toolcrib.define.channel import Abilities
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
 from toolcrib.define.result import Image, Result, Text
@@ -151,7 +152,7 @@ def test_a_tool_has_the_defaults_of_the_design() -> None:
 
 
 def test_every_option_reaches_the_tool() -> None:
-    def narrow(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
+    def narrow(schema: Schema, caller: Caller, channels: Mapping[str, Abilities]) -> Schema:
         return schema
 
     made = tool(
@@ -243,12 +244,12 @@ def test_declaring_and_narrowing_make_neither_schema_nor_check() -> None:
         made.append("check")
         return dict
 
-    def narrow(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
+    def narrow(schema: Schema, caller: Caller, channels: Mapping[str, Abilities]) -> Schema:
         made.append("narrowed schema")
         return schema
 
     probe = Tool(name="probe", description="Probe.", shape=Shape(schema, check), narrow=narrow)
-    narrowed = probe.narrow_for(Caller(), ())
+    narrowed = probe.narrow_for(Caller(), {})
     assert made == []
     assert narrowed.check({"place": "Kyiv"}) == narrowed.check({"place": "Kyiv"}) == {"place": "Kyiv"}
     assert made == ["schema", "narrowed schema", "check"]
@@ -394,9 +395,11 @@ def test_an_alias_that_would_mislead_is_refused_when_declared(aliases: dict[str,
             return f"{path} {limit}"
 
 
-def buttons_only_where_they_exist(schema: Schema, caller: Caller, channels: Sequence[str]) -> Schema:
-    """Drop `buttons` unless one of the channels has them, and say which channels there are."""
-    kept = {name: inner for name, inner in schema["properties"].items() if name != "buttons" or "telegram" in channels}
+def buttons_only_where_they_exist(schema: Schema, caller: Caller, channels: Mapping[str, Abilities]) -> Schema:
+    """Drop `buttons` unless the current channel, or one of all, has them, and say which channels there are."""
+    current = [caller.channel] if caller.channel else channels
+    has_buttons = any(channels[name].buttons for name in current if name in channels)
+    kept = {name: inner for name, inner in schema["properties"].items() if name != "buttons" or has_buttons}
     return {**schema, "properties": kept, "description": " ".join(channels)}
 
 
@@ -409,24 +412,26 @@ def message(text: str, buttons: list[str] | None = None) -> str:
 @pytest.mark.parametrize(
     ("channel", "configured", "parameters", "told"),
     [
-        ("telegram", ["irc"], ["text", "buttons"], "telegram"),
-        ("irc", ["telegram"], ["text"], "irc"),
+        ("telegram", ["irc", "telegram"], ["text", "buttons"], "irc telegram"),
+        ("irc", ["irc", "telegram"], ["text"], "irc telegram"),
+        ("other", ["telegram"], ["text"], "telegram"),
         (None, ["irc", "telegram"], ["text", "buttons"], "irc telegram"),
         (None, ["irc"], ["text"], "irc"),
         (None, [], ["text"], ""),
     ],
 )
-def test_narrowing_sees_the_current_channel_or_all_configured_ones(
+def test_narrowing_sees_what_the_configured_channels_can_do(
     channel: str | None, configured: list[str], parameters: list[str], told: str
 ) -> None:
-    narrowed = message.narrow_for(Caller(channel=channel), configured)
+    can = {name: Abilities(buttons=name == "telegram") for name in configured}
+    narrowed = message.narrow_for(Caller(channel=channel), can)
     assert list(narrowed.parameters["properties"]) == parameters
     assert narrowed.parameters["description"] == told
     assert list(message.parameters["properties"]) == ["text", "buttons"]
 
 
 def test_a_narrowed_tool_refuses_what_it_no_longer_shows() -> None:
-    narrowed = message.narrow_for(Caller(channel="irc"), [])
+    narrowed = message.narrow_for(Caller(channel="irc"), {})
     assert narrowed.check({"text": 5}) == {"text": "5"}
     with pytest.raises(ArgumentError, match=r"^message: there is no parameter 'buttons' \(it takes text\)$"):
         narrowed.check({"text": "a", "buttons": ["b"]})
@@ -438,13 +443,13 @@ def test_narrowing_never_widens_what_the_tool_takes() -> None:
         """Probe."""
         return text
 
-    narrowed = probe.narrow_for(Caller(), [])
+    narrowed = probe.narrow_for(Caller(), {})
     with pytest.raises(ArgumentError, match=r"there is no parameter 'other'.*text is required"):
         narrowed.check({"other": 1})
 
 
 def test_a_tool_that_does_not_narrow_is_itself_for_everybody() -> None:
-    assert by_function.narrow_for(Caller(channel="irc"), []) is by_function
+    assert by_function.narrow_for(Caller(channel="irc"), {}) is by_function
 
 
 def test_a_factory_of_tools_is_an_ordinary_function() -> None:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from toolcrib.define.caller import Caller
+from toolcrib.define.channel import Abilities
 from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import Tool
@@ -185,10 +186,10 @@ class Belts:
         settings: policy.PolicySettings,
         *,
         host: frozenset[str] = frozenset(),
-        channels: Sequence[str] = (),
+        channels: Mapping[str, Abilities] = MappingProxyType({}),
     ) -> None:
         self.catalog, self.settings = catalog, settings
-        self._host, self._channels = host, tuple(channels)
+        self._host, self._channels = host, channels
         self._belt_for, self._catalog_with = _remember(self._make_belt), _remember(self._widen)
         self._grounds_of, self._narrow = _remember(self._make_grounds), _remember(self._make_narrow)
         self._withhold = _remember(self._make_withheld)

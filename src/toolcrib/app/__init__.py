@@ -54,7 +54,7 @@ from toolcrib.services.subagents.service import Subagents
 
 from .background import SubagentStarter
 from .belt import Belt, BeltSource, GatewayAsker, GuardedWayOut, PortsOf, preview_change, terms_of
-from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
+from .features import CHANNEL_KINDS, FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .secrets import LogRedactor, lasting_redactors
 from .settings import SettingsEditor
@@ -360,7 +360,7 @@ def build(
     router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
     ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
-    belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner)
+    belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner, CHANNEL_KINDS)
     hooks = (*(each.hooks.items() for each in offers), *(each.moments for each in features))
     moments, memory = Moments(hook for each in hooks for hook in each), core.find(Memories)
     turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments, memory=memory)

@@ -18,10 +18,12 @@ from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
+from toolcrib.config.channels import list_abilities
 from toolcrib.config.load import Loaded, SettingsInForce
 from toolcrib.config.settings import Config
 from toolcrib.define.approval import CHANGE
 from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.channel import ChannelKind
 from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.egress import EgressRules, Opening, judge_port, read_url
 from toolcrib.define.errors import ToolError
@@ -133,9 +135,10 @@ class BeltSource:
         agents: Agents,
         pipeline: CallPipeline,
         runner: SubagentRunner,
+        kinds: Mapping[str, ChannelKind],
     ) -> None:
         self._settings, self._own, self._agents = settings, catalog, agents
-        self.pipeline, self._runner = pipeline, runner
+        self.pipeline, self._runner, self._kinds = pipeline, runner, kinds
         self._features: tuple[Feature, ...] = ()
         self.offered: Callable[[Caller], tuple[Tool, ...]] = lambda _: ()  # by programs, for a session
         self.renew()
@@ -162,7 +165,8 @@ class BeltSource:
             notice=tools.results.notice,
             rejudge=partial(self._rejudge, loaded) if loaded.document.files else None,
         )
-        self.belts = Belts(self.catalog, policy, host=host, channels=tuple(policy.channels))
+        can = list_abilities(loaded.config.channels, self._kinds, broadcasts=tools.message.broadcast.enabled)
+        self.belts = Belts(self.catalog, policy, host=host, channels=can)
 
     def _rejudge(self, made_by: Loaded, belt: Selection, ctx: Ctx) -> Selection:
         """Return what a call of a belt is judged by: the belt, or newer settings where these permit no more than it."""

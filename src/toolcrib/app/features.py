@@ -5,7 +5,7 @@ floor may not import: backends and the agent.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.backends.voices.providers import LocalAndHostedVoices
 from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
+from toolcrib.define.channel import ChannelKind
 from toolcrib.define.errors import CribError
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services import (
@@ -57,6 +58,8 @@ from toolcrib.services import (
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
 
+CHANNEL_KINDS: Mapping[str, ChannelKind] = ShippedChannels()
+
 FEATURES: tuple[Mount, ...] = (
     approvals.mount,
     partial(exec.mount, shells=LocalShells, environ=os.environ),
@@ -87,7 +90,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     gateway.mount,
     configuration.mount,
     cron.mount,
-    partial(channels.mount, kinds=ShippedChannels(), workspaces=Workspaces),
+    partial(channels.mount, kinds=CHANNEL_KINDS, workspaces=Workspaces),
 )
 
 C = TypeVar("C", bound=Core)

@@ -1,10 +1,13 @@
 """`channels`: how each is reached, who may write there, and what they may use."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from toolcrib.define.args import is_on
+from toolcrib.define.channel import Abilities, ChannelKind
 from toolcrib.define.names import fold_name
 from toolcrib.policy.settings import RuleSettings, Section
 
@@ -71,6 +74,7 @@ class AccountSettings(Section):
 
 class ChannelSettings(ConnectionSettings):
     enabled: Bool = True
+    actions: Mapping[Words, Bool] = Field(default_factory=dict)
     dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = Field(default="pairing", alias="dmPolicy")
     allow_from: tuple[SenderName, ...] = Field(default=(), alias="allowFrom")
     owners: tuple[OwnerName, ...] = ()
@@ -79,6 +83,20 @@ class ChannelSettings(ConnectionSettings):
     accounts: Annotated[Mapping[Words, AccountSettings], refuse_twins(fold_name, "account")] = Field(
         default_factory=dict
     )
+
+
+def list_abilities(
+    channels: Mapping[str, ChannelSettings], kinds: Mapping[str, ChannelKind], *, broadcasts: bool
+) -> dict[str, Abilities]:
+    """Return what each channel that is reached can do, without what the configuration has switched off."""
+    found = dict[str, Abilities]()
+    for name, settings in channels.items():
+        if settings.enabled and settings.connects and (kind := kinds.get(name)) is not None:
+            off = {action for action in settings.actions if not is_on(settings.actions, action)}
+            off |= set() if broadcasts else {"broadcast"}
+            kept = tuple(action for action in kind.abilities.actions if action not in off)
+            found[name] = replace(kind.abilities, actions=kept)
+    return found
 
 
 def check_connection(channels: Any) -> Any:

@@ -108,6 +108,9 @@ class ToolSettings(ToolsSettings):
     timeout_sec: Seconds = Field(default=120, alias="timeoutSec")
 
 
+MarkerWords = Annotated[Str, Field(max_length=200)]
+
+
 class AgentToAgentSettings(Section):
     """`tools.agentToAgent`: whether agents may send to one another's sessions, and which."""
 
@@ -168,12 +171,44 @@ class HostSettings(Section):
     deny: tuple[HostEntry, ...] = ()
 
 
+class MarkerSettings(Section):
+    """`tools.message.crossContext.marker`: what stands around words that were written for another chat."""
+
+    enabled: Bool = True
+    prefix: MarkerWords = "[from {channel}] "
+    suffix: MarkerWords = ""
+
+
+class CrossContextSettings(Section):
+    """`tools.message.crossContext`: which other chats may be written to from a chat.
+
+    Where `allowWithinProvider` is absent, the owner may write to others of the same channel, and nobody else may.
+    """
+
+    allow_within_provider: Bool | None = Field(default=None, alias="allowWithinProvider")
+    allow_across_providers: Bool = Field(default=False, alias="allowAcrossProviders")
+    marker: MarkerSettings = MarkerSettings()
+
+
+class BroadcastSettings(Section):
+    enabled: Bool = False
+
+
+class MessageSettings(Section):
+    """`tools.message`: how far the tool reaches."""
+
+    cross_context: CrossContextSettings = Field(default=CrossContextSettings(), alias="crossContext")
+    allow_cross_context_send: Bool = Field(default=False, alias="allowCrossContextSend")
+    broadcast: BroadcastSettings = BroadcastSettings()
+
+
 class SharedToolSettings(ToolSettings):
-    """`tools` for everybody: besides, what agents are to one another, and which hosts are reached."""
+    """`tools` for everybody: besides, what agents are to one another, which hosts and which chats are reached."""
 
     hosts: HostSettings = HostSettings()
     hooks: tuple[HookProgramSettings, ...] = ()
     review: ReviewSettings | None = None
+    message: MessageSettings = MessageSettings()
     agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 

@@ -105,9 +105,11 @@ class Abilities:
 
     `longest` is how many characters one message takes. One that `knows_keys` takes a post again under its key without
     saying it twice. One with `invitations` is in a chat only after it did `join`, which is for no model to ask for.
+    `own_actions` are for the channel's own tools alone.
     """
 
     actions: tuple[str, ...] = ("send",)
+    own_actions: tuple[str, ...] = ()
     buttons: bool = False
     cards: bool = False
     media: bool = False

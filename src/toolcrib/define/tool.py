@@ -18,7 +18,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
 
 from pydantic import BaseModel
 
@@ -43,6 +43,9 @@ from .errors import ArgumentError, DeclarationError, ToolError
 from .names import canonical, is_name
 from .result import Content, Image, Result, Status, Text
 
+if TYPE_CHECKING:
+    from .channel import Abilities
+
 Effect = Literal["read", "write", "execute", "network", "send"]
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
 
@@ -50,7 +53,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Run = Callable[[Ctx, Mapping[str, Any]], Awaitable[Result]]
-Narrow = Callable[[Schema, Caller, Sequence[str]], Schema]
+Narrow = Callable[[Schema, Caller, Mapping[str, "Abilities"]], Schema]
 
 
 _REPR_CHARS = 60
@@ -200,12 +203,11 @@ class Tool:
         others = [f"{own} may be written {other}" for other, own in self.aliases.items() if own in words]
         return f" ({', '.join(others)})" if others else ""
 
-    def narrow_for(self, caller: Caller, channels: Sequence[str]) -> "Tool":
-        """Return the tool as this caller sees it: narrowed to the current channel or, with none, to all `channels`."""
+    def narrow_for(self, caller: Caller, channels: Mapping[str, "Abilities"]) -> "Tool":
+        """Return the tool as this caller sees it; `channels` are those that are configured, and what each can do."""
         if self.narrow is None:
             return self
         narrow, whole = self.narrow, self.shape
-        current = (caller.channel,) if caller.channel else tuple(channels)
 
         def check(schema: Schema) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
             within = check_of_schema(schema)
@@ -216,7 +218,7 @@ class Tool:
 
             return both
 
-        return replace(self, shape=Shape(lambda: narrow(whole.schema, caller, current), check), narrow=None)
+        return replace(self, shape=Shape(lambda: narrow(whole.schema, caller, channels), check), narrow=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

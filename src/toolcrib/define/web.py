@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from secrets import token_hex
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,6 +65,17 @@ class Page:
             return codecs.getincrementaldecoder("utf-8")().decode(self.body, final=not self.is_cut)
         except ValueError:
             return self.body.decode("cp1252", "replace")
+
+
+def pack_form(fields: Mapping[str, str], field: str, filename: str, data: bytes, mime: str = "") -> tuple[str, bytes]:
+    """Return the media type and the body of a form with one file."""
+    boundary = token_hex(16)
+    named = f"--{boundary}\r\nContent-Disposition: form-data; name="
+    parts = [f'{named}"{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
+    safe = re.sub(r'[\x00-\x1f"\\\x7f]', "_", filename)  # else it would end its own line
+    parts.append(f'{named}"{field}"; filename="{safe}"\r\nContent-Type: {mime or "application/octet-stream"}\r\n\r\n')
+    body = "".join(parts).encode() + data + f"\r\n--{boundary}--\r\n".encode()
+    return f"multipart/form-data; boundary={boundary}", body
 
 
 class Http(Protocol):

@@ -22,6 +22,7 @@ from .media.image import image
 from .media.tts import tts
 from .memory.memory_get import memory_get
 from .memory.memory_search import memory_search
+from .messaging.message import message
 from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
@@ -54,7 +55,7 @@ SHELF: tuple[Tool, ...] = (
     canvas,
     nodes,
     cron,
-    Tool.declared("message", "Send, react to and edit messages.", group="messaging", effects={"send"}),
+    message,
     tts,
     gateway,
     agents_list,

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.parser import BytesParser
+from email import message_from_bytes
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,13 +22,18 @@ METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         ("getUpdates", "", "offset timeout allowed_updates limit"),
         ("sendMessage", "chat_id text", "message_thread_id reply_parameters reply_markup disable_notification"),
         ("sendPhoto", "chat_id photo", "caption message_thread_id reply_parameters reply_markup disable_notification"),
-        ("sendDocument", "chat_id document", "caption message_thread_id reply_parameters disable_notification"),
-        ("sendVoice", "chat_id voice", "caption message_thread_id reply_parameters disable_notification"),
+        ("sendVoice", "chat_id voice", "caption message_thread_id reply_parameters reply_markup disable_notification"),
+        (
+            "sendDocument",
+            "chat_id document",
+            "caption message_thread_id reply_parameters reply_markup disable_notification",
+        ),
         ("sendChatAction", "chat_id action", "message_thread_id"),
         ("answerCallbackQuery", "callback_query_id", "text"),
         ("editMessageText", "chat_id message_id text", ""),
         ("deleteMessage", "chat_id message_id", ""),
         ("pinChatMessage", "chat_id message_id", ""),
+        ("unpinChatMessage", "chat_id message_id", ""),
         ("setMessageReaction", "chat_id message_id reaction", ""),
         ("sendPoll", "chat_id question options", "allows_multiple_answers"),
         ("getFile", "file_id", ""),
@@ -107,19 +112,18 @@ class Telegram:
         return [each for each in self.updates if each["update_id"] >= offset]
 
 
-def _read_body(kind: str, data: bytes) -> dict[str, Any]:
-    """Return what was sent, as JSON or as a form; a file as what it holds."""
+def read_body(kind: str, data: bytes) -> dict[str, Any]:
+    """Return what a request says; a file is its name and its bytes."""
     if kind == "application/json":
-        body: dict[str, Any] = json.loads(data)
-        return body
-    form = BytesParser(policy=HTTP).parsebytes(f"content-type: {kind}\r\n\r\n".encode() + data)
-    parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
-    return {str(name): _read_part(part) for name, part in parts.items()}
-
-
-def _read_part(part: Any) -> Any:
-    held = part.get_payload(decode=True)
-    return held if part.get_filename() else held.decode()
+        return dict(json.loads(data))
+    whole = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + data, policy=HTTP)
+    fields = {str(part.get_param("name", header="content-disposition")): part for part in whole.iter_parts()}
+    return {
+        name: (part.get_filename(), part.get_payload(decode=True))
+        if part.get_filename()
+        else part.get_content().strip()
+        for name, part in fields.items()
+    }
 
 
 @contextmanager
@@ -133,7 +137,7 @@ def telegram() -> Iterator[Telegram]:
             self._send(404 if held is None else 200, held or b"")
 
         def do_POST(self) -> None:
-            body = _read_body(self.headers["content-type"], self.rfile.read(int(self.headers["content-length"])))
+            body = read_body(self.headers["content-type"], self.rfile.read(int(self.headers["content-length"])))
             bot, _, method = self.path.strip("/").partition("/")
             status, told = world.answer(method, body) if bot == f"bot{TOKEN}" else (401, "Unauthorized")
             whole = {"ok": status == 200, **({"result": told} if status == 200 else {"description": told})}

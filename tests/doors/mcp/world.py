@@ -115,6 +115,7 @@ REFUSALS: Mapping[str, str] = {
     "fails": "the well is dry; dig another",
     "browser": "browser: action is required",
     "canvas": "canvas: action is required",
+    "message": "message: action is required",
     "memory_get": "memory_get: path is required",
     "memory_search": "memory_search: query is required",
     "result_get": "result_get: key is required",

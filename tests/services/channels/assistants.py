@@ -13,9 +13,11 @@ __all__ = ["assistant_on"]
 
 
 @asynccontextmanager
-async def assistant_on(channel: str, folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[Crib]:
+async def assistant_on(
+    channel: str, folder: Path, settings: Mapping[str, Any], more: Mapping[str, Any] | None = None
+) -> AsyncIterator[Crib]:
     """Open a crib with this channel, and wait until it is connected, or has failed to be."""
-    config = {"channels": {channel: settings}, "workspace": {"root": str(folder / "work")}}
+    config = {"channels": {channel: settings}, "workspace": {"root": str(folder / "work")}, **(more or {})}
     (folder / "work").mkdir(exist_ok=True)
     async with toolcrib.open(config, state=folder / "state") as crib:
         await crib.channels.open()

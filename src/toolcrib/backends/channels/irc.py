@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from toolcrib.define.caller import Sender
 from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
 
@@ -107,6 +108,8 @@ class IrcChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Write the lines of a post, and wait until the server has taken them."""
+        if "," in post.chat:  # a list of them: who was judged is one
+            raise ToolError(f"{quote_short(post.chat)} is no chat; name one", code="bad_arguments")
         lines = split_line(post.text)
         if len(lines) > _MAX_LINES:
             lines = [*lines[:_MAX_LINES], "[the rest was left out: it is too long for IRC]"]

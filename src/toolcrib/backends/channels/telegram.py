@@ -8,20 +8,18 @@ from typing import Any
 
 import orjson
 
-from toolcrib.backends.web.http import pack_form
 from toolcrib.define.caller import Sender
 from toolcrib.define.channel import Abilities, Attachment, Button, ChannelKind, Hear, HeardMessage, Post
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image
-from toolcrib.define.web import Http, WayOut
+from toolcrib.define.web import Http, WayOut, pack_form
 
 BASE = "https://api.telegram.org"
 _WAIT_SECONDS, _SLACK_SECONDS = 50, 20.0  # that an answer about updates may take, and how much longer we wait
-_POST_SECONDS = 30.0
-_FILE_SECONDS, _MAX_RETRY = 120.0, 60.0
-_CAPTION_CHARS = 1_024
-_PHOTOS = ("image/png", "image/jpeg", "image/webp")
+_POST_SECONDS, _FILE_SECONDS = 30.0, 120.0
+_PHOTOS = ("image/jpeg", "image/png", "image/webp")
+_MAX_RETRY = 60.0
 _WANTED = ("message", "callback_query")
 _FILES = ("document", "voice", "audio", "video", "animation", "sticker", "video_note")
 _COMPLAINT_CHARS = 300
@@ -59,8 +57,8 @@ class TelegramChannel:
                     await self._ask("answerCallbackQuery", {"callback_query_id": pressed["id"]})
 
     async def post(self, post: Post, key: str, /) -> str:
-        """Send a message; a file goes before its words where they are too long to stand below it."""
-        body: dict[str, Any] = {"chat_id": post.chat, "disable_notification": post.silent}
+        """Send a message."""
+        body: dict[str, Any] = {"chat_id": post.chat, "text": post.text, "disable_notification": post.silent}
         if post.thread:
             body["message_thread_id"] = int(post.thread)
         if post.reply_to.isdigit():
@@ -68,29 +66,22 @@ class TelegramChannel:
         if post.buttons:
             body["reply_markup"] = {"inline_keyboard": _to_keyboard(post.buttons)}
         try:
-            told: Any = None
-            if post.media and len(post.text) > _CAPTION_CHARS:
-                told = await self._send_file(post, body)
-            elif post.media:
-                return str((await self._send_file(post, {**body, "caption": post.text}))["message_id"])
-            told = await self._ask("sendMessage", {**body, "text": post.text})
+            told = await (self._upload(post, body) if post.media else self._ask("sendMessage", body))
         except ToolError as error:
-            if told or error.code in ("timeout", "unavailable"):  # it may have been taken before that, or half of it
+            if error.code in ("timeout", "unavailable"):  # it may have been taken before that
                 raise ConnectionError(str(error)) from error
             raise
         return str(told["message_id"])
 
-    async def _send_file(self, post: Post, body: Mapping[str, Any]) -> Any:
+    async def _upload(self, post: Post, body: dict[str, Any]) -> Any:
+        """Send a file: a picture and a voice note as such, everything else as a document."""
         data = await asyncio.to_thread(Path(post.media).read_bytes)
-        picture = Image.mime_of(data[:16])
-        part = "voice" if post.is_voice else "photo" if picture in _PHOTOS else "document"
-        fields = {
-            name: str(value) if isinstance(value, str | int) else orjson.dumps(value).decode()
-            for name, value in body.items()
-            if not isinstance(value, bool) or value
-        }
-        kind, form = pack_form(fields, part, post.filename, picture or "application/octet-stream", data)
-        return await self._ask(f"send{part.capitalize()}", form, _FILE_SECONDS, kind)
+        kind = "voice" if post.is_voice else "photo" if Image.mime_of(data) in _PHOTOS else "document"
+        del body["text"]
+        fields = {key: each if isinstance(each, str) else orjson.dumps(each).decode() for key, each in body.items()}
+        fields |= {"caption": post.text} if post.text else {}
+        form = pack_form(fields, kind, post.filename, data)
+        return await self._ask(f"send{kind.capitalize()}", seconds=_FILE_SECONDS, form=form)
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """Do what can be done to a message that is there, or ask the chat's members."""
@@ -142,15 +133,15 @@ class TelegramChannel:
     async def _ask(
         self,
         method: str,
-        body: Mapping[str, Any] | bytes | None = None,
+        body: Mapping[str, Any] | None = None,
         seconds: float = _POST_SECONDS,
-        kind: str = "application/json",
+        form: tuple[str, bytes] | None = None,
     ) -> Any:
         """Return what a method answers; when it is too much at once, wait as long as we are told to."""
         url = f"{self._base}/bot{self._token}/{method}"
-        headers, packed = {"content-type": kind}, body if isinstance(body, bytes) else orjson.dumps(body or {})
+        kind, data = form or ("application/json", orjson.dumps(body or {}))
         try:
-            page = await self._http.send("POST", url, headers=headers, body=packed, seconds=seconds)
+            page = await self._http.send("POST", url, headers={"content-type": kind}, body=data, seconds=seconds)
         except ToolError as error:
             raise self._without_token(error) from None
         try:

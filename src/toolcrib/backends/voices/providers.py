@@ -16,11 +16,10 @@ from urllib.parse import quote
 
 import orjson
 
-from toolcrib.backends.web.http import pack_form
 from toolcrib.define.display import quote_short, strip, strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.voice import Speech, SpeechFormat, Transcript, Utterance, VoiceProvider
-from toolcrib.define.web import Http, Page
+from toolcrib.define.web import Http, Page, pack_form
 
 from .programs import VoicePrograms, find_piper_voice, measure_wav, write_wav
 
@@ -234,7 +233,7 @@ class LocalAndHostedVoices:
             {"model": terms.model or "whisper-1", "response_format": "json"},
         )
         fields |= {"language": terms.language} if terms.language else {}
-        kind, body = pack_form(fields, "file", "speech.wav", "audio/wav", sound)
+        kind, body = pack_form(fields, "file", "speech.wav", sound, "audio/wav")
         headers = {"content-type": kind}
         headers |= {"authorization": f"Bearer {terms.api_key}"} if terms.api_key else {}
         page = await self._http_for(root).send(

@@ -2,17 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from secrets import token_hex
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolcrib.config.channels import ChannelSettings
+from toolcrib.config.channels import ChannelSettings, list_abilities
 from toolcrib.define.approval import Question
-from toolcrib.define.caller import Caller
-from toolcrib.define.channel import Channel, ChannelKind, MessageStore, Post
+from toolcrib.define.caller import OWNER, Caller
+from toolcrib.define.channel import Abilities, Channel, ChannelKind, MessageStore, Post
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import Workspace, rpc
@@ -21,15 +22,18 @@ from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.voice import OpenWorkspaces, Voice
 
 from .admission import Admission
+from .desk import MessageDesk
 from .inbox import Inbox
 from .line import ChannelLine
+from .outbox import Outbox
 from .talk import ChannelTalk, split_text
+from .targets import CurrentChat, check_context
 
 log = logging.getLogger("toolcrib")
 
 ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 
-_MAX_POSTS = 20  # pieces of one answer
+MAX_POSTS = 20  # that say one thing
 _SENT_SECONDS = 30.0  # in which `send` waits for what it says
 _CLOSE_SECONDS = 5.0
 
@@ -48,16 +52,16 @@ def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind], workspaces: Calla
         await service.close()
         opened.close()
 
-    return Feature(services=(service,), close=close)
+    return Feature(services=(service, MessageDesk(service)), close=close)
 
 
 class Channels:
     """The channels of one crib. They work while a gateway runs: `open` starts them."""
 
     def __init__(self, core: TurnCore, store: MessageStore, kinds: Mapping[str, ChannelKind], inbox: Inbox) -> None:
-        self._core, self.store, self._kinds = core, store, kinds
+        self.core, self.store, self._kinds, self.outbox = core, store, kinds, Outbox(core.state)
         self.admission = Admission(core.settings, store)
-        self._talk = ChannelTalk(core, store, self.admission, inbox)
+        self.talk = ChannelTalk(core, store, self.admission, inbox)
         self._lines: dict[str, ChannelLine] = {}
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -65,7 +69,10 @@ class Channels:
 
     async def open(self) -> None:
         """Start what the configuration names."""
-        for name, settings in self._core.config.channels.items():
+        names = self.core.config.channels
+        waiting = {kept.post.media for name in names for kept in await self.store.outgoing(name)}
+        await self.outbox.sweep(waiting)
+        for name, settings in self.core.config.channels.items():
             if not settings.enabled or not settings.connects:
                 continue
             try:
@@ -74,12 +81,13 @@ class Channels:
                 self._problems[name] = str(error)
                 log.warning("channels.%s: %s", name, error)
                 continue
-            answer = partial(self._talk.answer, name, channel)
-            line = ChannelLine(name, channel, self.store, answer, is_urgent=self._talk.is_command)
+            answer = partial(self.talk.answer, name, channel)
+            urgent = self.talk.is_command
+            line = ChannelLine(name, channel, self.store, answer, is_urgent=urgent, let_go=self.outbox.drop)
             self._lines[name] = line
             self._tasks[name] = asyncio.create_task(self._keep_going(line))
         if self._lines:
-            self._detach = self._core.find(Approvals).on_question(self._show_question)
+            self._detach = self.core.find(Approvals).on_question(self._show_question)
 
     @property
     def lines(self) -> tuple[ChannelLine, ...]:
@@ -103,14 +111,14 @@ class Channels:
     async def status(self) -> dict[str, Any]:
         """Tell how every channel of the configuration stands."""
         rows = list[dict[str, Any]]()
-        for name, settings in self._core.config.channels.items():
+        for name, settings in self.core.config.channels.items():
             line = self._lines.get(name)
             row = line.to_json() if line else {"channel": name, "state": "off" if not settings.enabled else "stopped"}
             if settings.enabled and not settings.connects:
                 row["problem"] = f"nothing says how to reach it; there are {', '.join(self._kinds)} (docs/channels.md)"
             if name in self._problems:
                 row |= {"state": "failed", "problem": self._problems[name]}
-            waiting = self._talk.list_invitations(name)
+            waiting = self.talk.list_invitations(name)
             rows.append({**row, "dmPolicy": settings.dm_policy, **({"invitations": waiting} if waiting else {})})
         return {"channels": rows}
 
@@ -126,7 +134,7 @@ class Channels:
         if (line := self._lines.get(known.channel)) is not None:
             if line.channel.abilities.invitations:
                 await line.channel.act("join", known.chat, {})
-                self._talk.invitations.pop((known.channel, known.chat), None)
+                self.talk.invitations.pop((known.channel, known.chat), None)
             await self._say(known.channel, Post(chat=known.chat, text="You are let in now. Say what is to be done."))
         return {"channel": known.channel, "sender": known.sender, "name": known.name}
 
@@ -137,7 +145,7 @@ class Channels:
         return {"channel": channel, "sender": sender}
 
     @rpc("send", scope="write")
-    async def send(
+    async def send(  # noqa: PLR0913  as the protocol spells it
         self,
         to: Annotated[str, Field(min_length=1, max_length=1_024)],
         message: Annotated[str, Field(min_length=1, max_length=100_000)],
@@ -145,21 +153,42 @@ class Channels:
         channel: str = "",
         threadId: str = "",  # noqa: N803
         replyTo: str = "",  # noqa: N803
+        media: str = "",
+        caller: Caller = OWNER,
     ) -> dict[str, Any]:
-        """Say something in a chat; told again under the same key, it is said once."""
+        """Say something in a chat; told again under the same key, it is said once. `media` is a file of the outbox."""
         line = self.find_line(channel)
-        key = f"send-{idempotencyKey or token_hex(12)}"
+        self.check_reach(caller, "send", line, to)
         pieces = split_text(message, line.channel.abilities.longest)
-        if len(pieces) > _MAX_POSTS:
-            raise ToolError(f"that takes {len(pieces)} messages, and {_MAX_POSTS} is the most", code="too_large")
         posts = [Post(chat=to, text=piece, thread=threadId, reply_to=replyTo) for piece in pieces]
+        if media:
+            file = self.outbox.check(media)
+            posts.append(Post(chat=to, thread=threadId, media=file, filename=PurePath(file).name))
+        return await self.say(line, f"send-{idempotencyKey or token_hex(12)}", posts)
+
+    async def say(self, line: ChannelLine, key: str, posts: Sequence[Post]) -> dict[str, Any]:
+        """Have posts of one chat said, once for a key, and tell how the last of them is; ToolError where one failed."""
+        if len(posts) > MAX_POSTS:
+            raise ToolError(f"that takes {len(posts)} messages, and {MAX_POSTS} is the most", code="too_large")
         await self.store.say(line.name, key, posts)
         line.wake()
         state, told = await self._wait_sent(line.name, key)
         if state in ("failed", "uncertain"):
             why = "was refused" if state == "failed" else "may or may not have arrived"
             raise ToolError(f"the message {why}: {told}", code="failed" if state == "failed" else "uncertain")
-        return {"channel": line.name, "to": to, "status": state, "messageId": told}
+        return {"channel": line.name, "to": posts[0].chat, "status": state, "messageId": told}
+
+    def check_reach(self, caller: Caller, action: str, line: ChannelLine, to: str) -> bool:
+        """Return whether an action goes to another chat than the caller's own; raise ToolError where it must not."""
+        place, rules = self.talk.find_place(caller), self.core.config.tools.message
+        current = None if place is None else CurrentChat(place.channel, place.chat)
+        return check_context(action, line.name, to, current, rules, owner=self.core.is_owner(caller))
+
+    def abilities_of(self, line: ChannelLine) -> Abilities:
+        """Return what a channel can do, without what is switched off."""
+        config = self.core.config
+        is_on = config.tools.message.broadcast.enabled
+        return list_abilities(config.channels, self._kinds, broadcasts=is_on).get(line.name, Abilities(actions=()))
 
     def find_line(self, channel: str) -> ChannelLine:
         """Return the channel that is meant; the only one where none is named."""
@@ -169,13 +198,13 @@ class Channels:
             return line
         there = ", ".join(self._lines) or "none; write one under channels, and start `toolcrib gateway`"
         what = f"no channel {quote_short(channel)} is at work" if channel else "name the channel"
-        raise ToolError(f"{what}; there are: {there}", code="not_found")
+        raise ToolError(f"{what}; there are: {there}", code="not_found" if self._lines else "unavailable")
 
     def _make(self, name: str, settings: ChannelSettings) -> Channel:
         kind = self._kinds.get(name)
         if kind is None:
             raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._kinds)}")
-        return kind.make(settings, self._core.way_out)
+        return kind.make(settings, self.core.way_out)
 
     async def _keep_going(self, line: ChannelLine) -> None:
         while True:
@@ -201,7 +230,7 @@ class Channels:
         return "queued", ""
 
     def _show_question(self, question: Question) -> None:
-        found = self._talk.show_question(question)
+        found = self.talk.show_question(question)
         if found is not None and found[0] in self._lines:
             self._tasks[f"ask {question.id}"] = task = asyncio.create_task(self._say(*found))
             task.add_done_callback(lambda _: self._tasks.pop(f"ask {question.id}", None))

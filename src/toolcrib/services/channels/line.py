@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
-from toolcrib.define.channel import Channel, HeardMessage, KeptMessage, KeptPost, MessageStore, Post
+from toolcrib.define.channel import Channel, HeardMessage, KeptMessage, KeptPost, MessageStore, Post, PostState
 from toolcrib.define.errors import ToolError
 
 log = logging.getLogger("toolcrib")
@@ -21,9 +21,10 @@ LineState = Literal["connecting", "connected", "waiting", "stopped"]
 
 
 class ChannelLine:
-    """Keeps one channel going. `answer` says what a message gets, `is_urgent` whether it waits for those before it."""
+    """Keeps one channel going. `answer` says what a message gets, `is_urgent` whether it waits for those before it;
+    `let_go` is told the file of a post that is done with."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  those behind the star by name
         self,
         name: str,
         channel: Channel,
@@ -31,10 +32,11 @@ class ChannelLine:
         answer: AnswerMessage,
         *,
         is_urgent: Callable[[HeardMessage], bool] = lambda _: False,
+        let_go: Callable[[str], Awaitable[None]] | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name, self.channel, self._store, self._answer = name, channel, store, answer
-        self._is_urgent, self._pause = is_urgent, pause
+        self._is_urgent, self._pause, self._let_go = is_urgent, pause, let_go
         self.state: LineState = "connecting"
         self.why = ""
         self._failures = 0
@@ -154,11 +156,16 @@ class ChannelLine:
                 log.info("%s: %s; it is tried again", self.name, error)
                 return False
             log.warning("%s refused a message: %s", self.name, error)
-            await self._store.move_post(kept.number, "failed", told=str(error))
+            await self._end_post(kept, "failed", str(error))
         else:
-            await self._store.move_post(kept.number, "sent", told=id)
+            await self._end_post(kept, "sent", id)
         return True
 
     async def _doubt(self, kept: KeptPost, why: str) -> None:
         log.warning("%s: nobody knows whether a message arrived (%s); it is not sent again", self.name, why)
-        await self._store.move_post(kept.number, "uncertain", told=why)
+        await self._end_post(kept, "uncertain", why)
+
+    async def _end_post(self, kept: KeptPost, state: PostState, told: str) -> None:
+        await self._store.move_post(kept.number, state, told=told)
+        if kept.post.media and self._let_go is not None:
+            await self._let_go(kept.post.media)

@@ -72,9 +72,9 @@ class ChannelTalk:
         }
 
     def is_command(self, message: HeardMessage) -> bool:
-        """Tell whether a message waits for nobody before it: it is a command, or a button."""
-        found = _COMMAND.fullmatch(message.text.strip())
-        return bool(message.pressed) or (found is not None and found[1] in self._commands)
+        """Tell whether a message waits for nobody before it: it is a command, typed or pressed."""
+        found = _COMMAND.fullmatch(message.pressed or message.text.strip())
+        return found is not None and found[1] in self._commands
 
     async def answer(self, name: str, channel: Channel, kept: KeptMessage) -> Sequence[Post]:
         """Return what a message gets; nothing where it is not answered."""
@@ -91,12 +91,14 @@ class ChannelTalk:
         if self.is_command(message):
             said = message.pressed or message.text.strip()
             return self._cut(back, await self._obey(guest.caller, said), channel.abilities)
+        if message.pressed:  # a button of `message`: its data is what was said
+            message = replace(message, text=message.pressed)
         if not message.text.strip() and not message.attachments:
             return (replace(back, text=_NO_TEXT),)
         self._places[guest.caller.session or ""] = ChatPlace(name, message.chat, message.thread, guest.caller)
         typing = asyncio.create_task(self._show_typing(channel, message))
         try:
-            words = await self._take_turn(name, channel, guest.caller, kept)
+            words = await self._take_turn(name, channel, guest.caller, kept._replace(message=message))
         finally:
             typing.cancel()
             await asyncio.wait((typing,))
@@ -121,6 +123,15 @@ class ChannelTalk:
         """Return the chats that somebody invites to, and why they were not joined."""
         found = ((chat, told) for (channel, chat), told in self.invitations.items() if channel == name)
         return [{"chat": chat, "sender": sender, "problem": why} for chat, (sender, why) in found]
+
+    def find_place(self, caller: Caller) -> ChatPlace | None:
+        """Return the chat that a caller is answered in, or the one that it works for; None where it is in none."""
+        for session in (caller.session, *reversed(caller.parents)):
+            place = self._places.get(session or "")
+            if place is not None and (place.channel, place.caller.group) == (caller.channel, caller.group):
+                # two owners may share a session, and each has a chat of their own
+                return place if caller.group or place.caller.sender == caller.sender else None
+        return None
 
     def show_question(self, question: Question) -> tuple[str, Post] | None:
         """Return the channel and the post in which a question is asked; None where no chat is the place for it."""

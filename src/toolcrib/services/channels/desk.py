@@ -1,0 +1,336 @@
+"""What is done in chats for the tool `message`, for channels' own tools and for programs: found, judged, done once."""
+
+import asyncio
+import base64
+import binascii
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Annotated, Any, NamedTuple, Protocol
+
+from pydantic import Field
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.channel import Abilities, Button, Post
+from toolcrib.define.display import quote_short, strip_to_line
+from toolcrib.define.errors import ToolError
+from toolcrib.define.ports import rpc
+from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.services.feature import TurnCore
+
+from .line import ChannelLine
+from .outbox import FILE_BYTES, Outbox
+from .talk import ChannelTalk, ChatPlace, split_text
+from .targets import take_target
+
+DeedKey = Annotated[str, Field(min_length=1, max_length=256)]
+PollChoice = Annotated[str, Field(min_length=1, max_length=100)]
+
+_POSTED = ("send", "reply", "thread-reply", "sendAttachment")
+_MAX_DEEDS = 50  # of a broadcast
+_MAX_BUTTONS, _BUTTON_CHARS, _DATA_BYTES = 50, 64, 64
+_MAX_OPTIONS, _OPTION_CHARS, _QUESTION_CHARS = 12, 100, 300
+_CAPTION_CHARS = 1_000  # a file with more words goes before them
+_NAME_CHARS = 100
+_KEPT_ANSWERS = 1_000
+
+
+class SentFile(NamedTuple):
+    """A file that goes out, and what people are shown as its name."""
+
+    name: str
+    data: bytes
+
+
+class Deed(NamedTuple):
+    """One thing that may be done: posts that are said, or an action with its parameters."""
+
+    line: ChannelLine
+    action: str
+    to: str
+    posts: tuple[Post, ...] = ()
+    params: Mapping[str, Any] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return exactly what would be sent."""
+        told = {"channel": self.line.name, "action": self.action, "to": self.to}
+        if not self.posts:
+            return {**told, "params": dict(self.params)}
+        return {
+            **told,
+            "posts": [{key: value for key, value in each.to_json().items() if value} for each in self.posts],
+        }
+
+
+class Switchboard(Protocol):
+    """The channels that are at work, and who may reach what through them."""
+
+    @property
+    def core(self) -> TurnCore: ...
+    @property
+    def talk(self) -> ChannelTalk: ...
+    @property
+    def outbox(self) -> Outbox: ...
+    @property
+    def lines(self) -> tuple[ChannelLine, ...]: ...
+    def find_line(self, channel: str, /) -> ChannelLine: ...
+    def abilities_of(self, line: ChannelLine, /) -> Abilities: ...
+    def check_reach(self, caller: Caller, action: str, line: ChannelLine, to: str, /) -> bool: ...
+    async def say(self, line: ChannelLine, key: str, posts: Sequence[Post], /) -> dict[str, Any]: ...
+
+
+class MessageDesk:
+    """Does what callers may do in chats; what a call has done is not done again for the same call."""
+
+    def __init__(self, channels: Switchboard) -> None:
+        self._channels, self._core = channels, channels.core
+        self._answers = OrderedDict[str, dict[str, Any]]()  # of actions, by key
+
+    @rpc("channels.message", scope="write")
+    async def perform(  # noqa: PLR0913  the parameters of a method are its interface
+        self,
+        caller: Caller,
+        action: Annotated[str, Field(min_length=1, max_length=64)],
+        key: DeedKey,
+        channel: Annotated[str, Field(max_length=64)] = "",
+        params: JsonObject | None = None,
+        file: JsonObject | None = None,
+        dryRun: bool = False,  # noqa: N803  as the tool spells it
+    ) -> dict[str, Any]:
+        """Do an action of the tool `message`, once for a key; or tell what would be done."""
+        given = dict(params or {})
+        is_lenient = given.pop("bestEffort", False) is True
+        sent = _read_file(file) if file else None
+        try:
+            deeds = self._plan(caller, action, channel, given, sent)
+            if dryRun:
+                told = [deed if isinstance(deed, dict) else deed.to_json() for deed in deeds]
+                return {"dryRun": True, "verdict": "allow", "would": told}
+            if action == "broadcast":
+                results = [self._try(deed, f"{key}-{at}", sent) for at, deed in enumerate(deeds)]
+                return {"results": await asyncio.gather(*results)}
+            return await self._do(deeds[0], key, sent)
+        except ToolError as error:
+            if dryRun:
+                return {"dryRun": True, "verdict": "deny", "reason": str(error)}
+            if not is_lenient:
+                raise
+            return {"ok": False, "error": str(error)}
+
+    @rpc("channels.act", scope="write")
+    async def act(
+        self,
+        caller: Caller,
+        channel: Annotated[str, Field(max_length=64)],
+        action: Annotated[str, Field(min_length=1, max_length=64)],
+        to: Annotated[str, Field(max_length=1_024)] = "",
+        params: JsonObject | None = None,
+    ) -> dict[str, Any]:
+        """Have a channel do an action, also one that only its own tools ask for, where the caller may."""
+        line = self._channels.find_line(channel)
+        own = line.channel.abilities.own_actions
+        place, given = self._channels.talk.find_place(caller), {**(params or {}), **({"target": to} if to else {})}
+        if action not in own:
+            return await self._do_action(self._plan_one(caller, place, action, line, given, None))
+        if not to and place is not None and place.channel == line.name:
+            given["target"] = place.chat
+        target, rest = take_target(action, given) if given.get("target") else ("", given)
+        self._channels.check_reach(caller, action, line, target)
+        return await self._do_action(Deed(line, action, target, params=rest))
+
+    @rpc("poll", scope="admin")
+    async def poll(  # noqa: PLR0913  as the protocol spells it
+        self,
+        caller: Caller,
+        to: Annotated[str, Field(min_length=1, max_length=1_024)],
+        question: Annotated[str, Field(min_length=1, max_length=_QUESTION_CHARS)],
+        options: Annotated[list[PollChoice], Field(min_length=2, max_length=_MAX_OPTIONS)],
+        idempotencyKey: DeedKey,  # noqa: N803  as the protocol spells it
+        maxSelections: Annotated[int, Field(ge=1, le=_MAX_OPTIONS)] = 1,  # noqa: N803
+        durationHours: Annotated[int, Field(ge=1)] | None = None,  # noqa: N803
+        channel: Annotated[str, Field(max_length=64)] = "",
+    ) -> dict[str, Any]:
+        """Ask the members of a chat, once for a key."""
+        asked: dict[str, Any] = {"target": to, "pollQuestion": question, "pollOption": options}
+        asked |= {"pollMulti": maxSelections > 1, **({"pollDurationHours": durationHours} if durationHours else {})}
+        return await self.perform(caller, "poll", f"poll-{idempotencyKey}", channel, JsonObject(asked))
+
+    # What is to be done
+
+    def _plan(
+        self, caller: Caller, action: str, channel: str, params: Mapping[str, Any], file: SentFile | None
+    ) -> list[Any]:
+        """Return what is to be done; of a broadcast, also what is refused, as it is told."""
+        place = self._channels.talk.find_place(caller)
+        if action != "broadcast":
+            line = self._channels.find_line(channel or (place.channel if place else ""))
+            return [self._plan_one(caller, place, action, line, params, file)]
+        if not self._core.config.tools.message.broadcast.enabled:
+            raise ToolError("broadcast is switched off; tools.message.broadcast.enabled switches it on", code="denied")
+        take_target(action, params)  # it takes none: who is meant stands in targets
+        targets = [str(each) for each in params.get("targets") or ()]
+        lines = (self._channels.find_line(channel),) if channel else self._channels.lines
+        if not targets or len(targets) * len(lines) > _MAX_DEEDS:
+            raise ToolError(f"broadcast needs targets, for {_MAX_DEEDS} messages at most", code="bad_arguments")
+        rest = {key: value for key, value in params.items() if key != "targets"}
+        deeds = list[Any]()
+        for line in lines:
+            for target in dict.fromkeys(targets):
+                try:
+                    deeds.append(self._plan_one(caller, place, "send", line, {**rest, "target": target}, file))
+                except ToolError as error:
+                    deeds.append({"channel": line.name, "to": target, "ok": False, "error": str(error)})
+        return deeds
+
+    def _plan_one(
+        self,
+        caller: Caller,
+        place: ChatPlace | None,
+        action: str,
+        line: ChannelLine,
+        params: Mapping[str, Any],
+        file: SentFile | None,
+    ) -> Deed:
+        abilities = self._channels.abilities_of(line)
+        if action not in abilities.actions:
+            can = ", ".join(abilities.actions) or "nothing"
+            raise ToolError(f"{line.name} cannot {quote_short(action)}; it can {can}", code="unsupported")
+        is_here = place is not None and place.channel == line.name
+        to, rest = take_target(action, params, place.chat if place and is_here else "")
+        is_other = self._channels.check_reach(caller, action, line, to)
+        if action in _POSTED:
+            thread = place.thread if place and is_here and not is_other else ""
+            words = _read_words(rest, "message") or _read_words(rest, "caption")
+            marker = self._core.config.tools.message.cross_context.marker
+            if is_other and place is not None and words and marker.enabled:
+                words = f"{marker.prefix}{words}{marker.suffix}".replace("{channel}", place.channel)
+            first = _write_post(action, to, {"threadId": thread, **rest}, abilities, file)
+            return Deed(line, action, to, cut_post(first, words, abilities))
+        if action == "poll":
+            _check_poll(rest)
+        if file is not None:
+            rest = {**rest, "filename": file.name, "base64": base64.b64encode(file.data).decode()}
+        return Deed(line, action, to, params=rest)
+
+    # What is done
+
+    async def _try(self, deed: Any, key: str, file: SentFile | None) -> dict[str, Any]:
+        if isinstance(deed, dict):
+            return deed
+        told = {"channel": deed.line.name, "to": deed.to}
+        try:
+            return {**told, "ok": True, "result": await self._do(deed, key, file)}
+        except ToolError as error:
+            return {**told, "ok": False, "error": str(error)}
+
+    async def _do(self, deed: Deed, key: str, file: SentFile | None) -> dict[str, Any]:
+        if not deed.posts:
+            if (known := self._answers.get(key)) is None:
+                known = self._answers[key] = await self._do_action(deed)
+                while len(self._answers) > _KEPT_ANSWERS:
+                    self._answers.popitem(last=False)
+            return known
+        posts: Sequence[Post] = deed.posts
+        if file is not None:
+            path = await self._channels.outbox.put(f"{deed.line.name}/{key}", file.name, file.data)
+            posts = (replace(posts[0], media=path), *posts[1:])
+        return {"ok": True, **await self._channels.say(deed.line, f"call-{key}", posts)}
+
+    async def _do_action(self, deed: Deed) -> dict[str, Any]:
+        try:
+            told = await deed.line.channel.act(deed.action, deed.to, deed.params)
+        except (OSError, TimeoutError) as error:
+            why = str(error) or type(error).__name__
+            raise ToolError(f"nobody knows whether {deed.line.name} did it: {why}", code="uncertain") from None
+        return {"channel": deed.line.name, **({"to": deed.to} if deed.to else {}), **told}
+
+
+def _read_file(file: Mapping[str, Any]) -> SentFile:
+    text = str(file.get("base64", ""))
+    if len(text) > FILE_BYTES * 4 // 3 + 4:  # before it is decoded
+        raise ToolError(f"the file is too large; {FILE_BYTES:,} bytes is the most", code="too_large")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ToolError("the file is no base64", code="bad_arguments") from None
+    name = strip_to_line(PurePath(str(file.get("name") or "")).name)[-_NAME_CHARS:]
+    return SentFile(name or "file", data)
+
+
+def _write_post(action: str, to: str, params: Mapping[str, Any], can: Abilities, file: SentFile | None) -> Post:
+    """Return a post without its words."""
+    buttons, card = _read_buttons(params.get("buttons") or ()), params.get("card")
+    for what, is_wanted, is_able in (("buttons", buttons, can.buttons), ("cards", card, can.cards)):
+        if is_wanted and not is_able:
+            raise ToolError(f"there are no {what} on this channel; leave them out", code="unsupported")
+    if file is not None and not can.media:
+        raise ToolError("this channel carries no files; say it in words", code="unsupported")
+    if action == "sendAttachment" and file is None:
+        raise ToolError("sendAttachment needs a path or a buffer", code="bad_arguments")
+    reply_to = _read_words(params, "replyTo") or (_read_words(params, "messageId") if action == "reply" else "")
+    thread = _read_words(params, "threadId")
+    if (action == "reply" and not reply_to) or (action == "thread-reply" and not thread):
+        missing = "messageId: which message is answered" if action == "reply" else "threadId"
+        raise ToolError(f"{action} needs {missing}", code="bad_arguments")
+    return Post(
+        chat=to,
+        thread=thread,
+        reply_to=reply_to,
+        buttons=buttons,
+        card=card if isinstance(card, Mapping) else None,
+        filename=file.name if file else "",
+        is_voice=params.get("asVoice") is True and file is not None,
+        silent=params.get("silent") is True,
+    )
+
+
+def _read_buttons(rows: Any) -> tuple[tuple[Button, ...], ...]:
+    """Return rows of buttons. None of them is a command: who presses it must not be made to say /approve."""
+    try:
+        read = tuple(tuple(Button(str(each["text"]), str(each["callback_data"])) for each in row) for row in rows)
+    except (KeyError, TypeError):
+        raise ToolError("buttons are rows of {text, callback_data}", code="bad_arguments") from None
+    flat = [each for row in read for each in row]
+    for each in flat:
+        if not each.text.strip() or len(each.text) > _BUTTON_CHARS or not 0 < len(each.data.encode()) <= _DATA_BYTES:
+            most = f"{_BUTTON_CHARS} characters and {_DATA_BYTES} bytes of callback_data at most"
+            raise ToolError(
+                f"the button {quote_short(each.text)} has too much or nothing; {most}", code="bad_arguments"
+            )
+        if each.data.strip().startswith("/"):
+            raise ToolError("callback_data cannot begin with a slash: that is a command", code="denied")
+    if len(flat) > _MAX_BUTTONS or not all(read):
+        raise ToolError(f"{_MAX_BUTTONS} buttons are the most, and no row is empty", code="bad_arguments")
+    return read
+
+
+def _check_poll(params: Mapping[str, Any]) -> None:
+    question, options = _read_words(params, "pollQuestion"), params.get("pollOption") or ()
+    if not 0 < len(question) <= _QUESTION_CHARS:
+        raise ToolError(f"poll needs pollQuestion, of {_QUESTION_CHARS} characters at most", code="bad_arguments")
+    words = [str(each).strip() for each in options]
+    if not 2 <= len(set(words)) == len(words) <= _MAX_OPTIONS or not all(
+        0 < len(each) <= _OPTION_CHARS for each in words
+    ):
+        most = f"2 to {_MAX_OPTIONS} that differ, of {_OPTION_CHARS} characters at most"
+        raise ToolError(f"poll needs pollOption: {most}", code="bad_arguments")
+
+
+def _read_words(params: Mapping[str, Any], name: str) -> str:
+    value = params.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def cut_post(first: Post, words: str, abilities: Abilities) -> tuple[Post, ...]:
+    """Return the posts that say these words: what is answered and the file come first, buttons last."""
+    pieces = split_text(words, abilities.longest)
+    if first.filename and (len(words) > _CAPTION_CHARS or not pieces):
+        pieces = ["", *pieces]
+    if not pieces and first.card is None:
+        raise ToolError("there is nothing to say: give message, or a file", code="bad_arguments")
+    plain = replace(first, reply_to="", filename="", is_voice=False, card=None, buttons=())
+    posts = [replace(first, text=pieces[0] if pieces else "", buttons=())]
+    posts += [replace(plain, text=each) for each in pieces[1:]]
+    posts[-1] = replace(posts[-1], buttons=first.buttons)
+    return tuple(posts)

@@ -1,0 +1,1 @@
+"""Tools of group:messaging: what the assistant says and does in chats."""
