@@ -11,10 +11,12 @@ from pydantic import Field
 
 from toolcrib.config.channels import ChannelSettings
 from toolcrib.define.approval import Question
+from toolcrib.define.caller import Caller
 from toolcrib.define.channel import Channel, ChannelKind, MessageStore, Post
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
+from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Feature, TurnCore
 
@@ -142,6 +144,24 @@ class Channels:
             why = "was refused" if state == "failed" else "may or may not have arrived"
             raise ToolError(f"the message {why}: {told}", code="failed" if state == "failed" else "uncertain")
         return {"channel": line.name, "to": to, "status": state, "messageId": told}
+
+    @rpc("channels.act", scope="write")
+    async def act(
+        self,
+        caller: Caller,
+        channel: ChannelName,
+        action: ChannelName,
+        to: Annotated[str, Field(max_length=1_024)] = "",
+        params: JsonObject | None = None,
+    ) -> dict[str, Any]:
+        """Do an action of a channel in a chat, the one that the caller is in where none is named."""
+        line = self.find_line(channel)
+        able = line.channel.abilities
+        if action not in (*able.actions, *able.own_actions):
+            can = ", ".join(able.actions)
+            raise ToolError(f"{line.name} cannot {quote_short(action)}; it can {can}", code="unsupported")
+        chat, more = self._talk.confine(caller, line.name, to, params or {})
+        return await line.channel.act(action, chat, more)
 
     def find_line(self, channel: str) -> ChannelLine:
         """Return the channel that is meant; the only one where none is named."""

@@ -7,7 +7,7 @@ Commands act for who wrote them, with the rights that they have there and no oth
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ _COMMAND = re.compile(r"/([a-z]+)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 _TYPING_SECONDS = 4.0
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
+_ELSEWHERE = ("channelId", "channelIds", "guildId", "threadId")  # parameters that may lead out of a chat
 _HELP = "/status, /stop, /new, /why TOOL, /approve ID, /deny ID"
 _NO_TEXT = "I can read text here, and no files or encrypted messages yet."
 _FILES = "[{} came with this message; what comes over this channel cannot be opened yet]"
@@ -102,6 +103,22 @@ class ChannelTalk:
         buttons = ((Button("Allow once", f"/approve {question.id}"), Button("Refuse", f"/deny {question.id}")),)
         text = f"{question.shown}\n\nMay it run? /approve {question.id} or /deny {question.id}"
         return place.channel, Post(chat=place.chat, thread=place.thread, text=text, buttons=buttons)
+
+    def confine(self, caller: Caller, name: str, to: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        """Return the chat and the parameters of an action; only the owner reaches another chat than its own.
+
+        Where no chat is named, it is the one that the caller is in, and its thread.
+        """
+        here = self._places.get(caller.session or "")
+        if here is not None and (here.channel != name or not _is_same_chat(here.caller, caller)):
+            here = None
+        if not self._core.is_owner(caller):
+            own = (None, "", here.chat, here.thread) if here else ()
+            if here is None or to not in own or any(params.get(each) not in own for each in _ELSEWHERE):
+                raise ToolError("only the owner reaches other chats than the one that you are in", code="denied")
+        if here is None or (to and to != here.chat):
+            return to, params
+        return here.chat, {**({"threadId": here.thread} if here.thread else {}), **params}
 
     def _cut(self, back: Post, words: str, abilities: Abilities) -> tuple[Post, ...]:
         return tuple(replace(back, text=piece) for piece in split_text(words, abilities.longest))
@@ -187,6 +204,12 @@ class ChannelTalk:
             return "\n".join(f"{each['id']}  {each['tool']}" for each in waiting) or "nothing waits for your answer"
         told = await self._approvals.answer(caller, id, answer)
         return f"{told['tool']}: {told['state']}"
+
+
+def _is_same_chat(one: Caller, other: Caller) -> bool:
+    if one.channel != other.channel or one.group != other.group:
+        return False
+    return bool(one.group) or one.sender == other.sender
 
 
 def split_text(text: str, longest: int) -> list[str]:
