@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -66,7 +67,7 @@ class DiscordChannel:
     def __init__(self, token: str, base: str, way_out: WayOut) -> None:
         self._token, self._base, self._way_out = token, base.rstrip("/"), way_out
         self._rest = DiscordRest(token, self._base, way_out.for_own(self._base))
-        self._me = ""
+        self._me, self._salt = "", token_hex(8)  # keys are told apart only from those of this process
         self._channels: dict[str, Mapping[str, Any]] = {}  # what is known of each, by id
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
@@ -96,7 +97,7 @@ class DiscordChannel:
         """Send a message; one that broke off is sent again at once, under its nonce."""
         body: dict[str, Any] = {
             "content": post.text,
-            "nonce": sha256(key.encode()).hexdigest()[:25],
+            "nonce": sha256(f"{self._salt}{key}".encode()).hexdigest()[:25],
             "enforce_nonce": True,
             "allowed_mentions": {"parse": [], "replied_user": False},
         }
