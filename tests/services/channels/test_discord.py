@@ -206,6 +206,8 @@ async def test_its_tools_read_the_chat_that_the_caller_is_in_and_no_other(tmp_pa
             told = await crib.belt(caller).call("discord_history", args)
             assert told.status == "error"
             assert "only the owner reaches other chats" in told.plain_text
+        with pytest.raises(ToolError, match="only the owner sees other chats"):
+            await crib.channels.act(bob, "discord", "thread-list")
         owner = Caller(channel="discord", sender=Sender(id=ANN))
         assert "their secret" in (await crib.belt(owner).call("discord_history", {"channelId": "599"})).plain_text
 

@@ -31,6 +31,7 @@ ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 _MAX_POSTS = 20  # pieces of one answer
 _SENT_SECONDS = 30.0  # in which `send` waits for what it says
 _CLOSE_SECONDS = 5.0
+_OWNERS_ACTIONS = ("channel-list", "thread-list")  # they name chats that not everybody is in
 
 
 def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind]) -> Feature:
@@ -160,6 +161,8 @@ class Channels:
         if action not in (*able.actions, *able.own_actions):
             can = ", ".join(able.actions)
             raise ToolError(f"{line.name} cannot {quote_short(action)}; it can {can}", code="unsupported")
+        if action in _OWNERS_ACTIONS and not self._core.is_owner(caller):
+            raise ToolError(f"only the owner sees other chats: {action} is not for you", code="denied")
         chat, more = self._talk.confine(caller, line.name, to, params or {})
         return await line.channel.act(action, chat, more)
 
