@@ -15,8 +15,10 @@ from .values import Bool, OwnerName, Password, Port, SenderName, Url, Words, quo
 
 # Which of them a channel of ours takes; one of a plugin's may take any.
 CONNECTION_KEYS: Mapping[str, tuple[str, ...]] = {
+    "discord": ("token", "apiBase"),
     "irc": ("host", "port", "tls", "nick", "password", "join"),
     "matrix": ("homeserver", "userId", "accessToken", "password"),
+    "slack": ("botToken", "appToken", "apiBase"),
     "telegram": ("botToken", "apiBase"),
 }
 
@@ -33,6 +35,8 @@ class ConnectionSettings(Section):
     homeserver: Url | None = None
     user_id: Words | None = Field(default=None, alias="userId")
     access_token: Words | None = Field(default=None, alias="accessToken", repr=False)
+    token: Words | None = Field(default=None, repr=False)
+    app_token: Words | None = Field(default=None, alias="appToken", repr=False)
     bot_token: Words | None = Field(default=None, alias="botToken", repr=False)
     api_base: Url | None = Field(default=None, alias="apiBase")
 

@@ -22,7 +22,11 @@ from .media.image import image
 from .media.tts import tts
 from .memory.memory_get import memory_get
 from .memory.memory_search import memory_search
+from .messaging.discord_history import discord_history
+from .messaging.discord_members import discord_members
 from .messaging.message import message
+from .messaging.slack_history import slack_history
+from .messaging.slack_members import slack_members
 from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
@@ -73,8 +77,12 @@ SHELF: tuple[Tool, ...] = (
     image,
 )
 
-# Tools that come with a channel; they are declared here until the channel itself brings them.
+_DISCORD = (discord_history, discord_members)
+_SLACK = (slack_history, slack_members)
+# Tools that come with a channel, for whoever has it.
 CHANNEL_TOOLS: dict[str, tuple[Tool, ...]] = {
+    "discord": _DISCORD,
+    "slack": _SLACK,
     "whatsapp": (Tool.declared("whatsapp_login", "Link a WhatsApp account.", owner_only=True, effects={"send"}),),
 }
 

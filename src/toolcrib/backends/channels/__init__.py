@@ -5,7 +5,7 @@ from importlib import import_module
 
 from toolcrib.define.channel import ChannelKind
 
-_NAMES = ("irc", "matrix", "telegram")
+_NAMES = ("discord", "irc", "matrix", "slack", "telegram")
 
 
 class ShippedChannels(Mapping[str, ChannelKind]):

@@ -36,6 +36,9 @@ ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 MAX_POSTS = 20  # that say one thing
 _SENT_SECONDS = 30.0  # in which `send` waits for what it says
 _CLOSE_SECONDS = 5.0
+_OWNERS_ACTIONS = ("channel-list", "thread-list")  # they name chats that not everybody is in
+_ELSEWHERE = ("channelId", "channelIds", "guildId", "threadId")  # parameters that may lead out of a chat
+_NOTHING: Mapping[str, Any] = {}
 
 
 def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind], workspaces: Callable[[], OpenWorkspaces]) -> Feature:
@@ -178,11 +181,17 @@ class Channels:
             raise ToolError(f"the message {why}: {told}", code="failed" if state == "failed" else "uncertain")
         return {"channel": line.name, "to": posts[0].chat, "status": state, "messageId": told}
 
-    def check_reach(self, caller: Caller, action: str, line: ChannelLine, to: str) -> bool:
+    def check_reach(
+        self, caller: Caller, action: str, line: ChannelLine, to: str, params: Mapping[str, Any] = _NOTHING
+    ) -> bool:
         """Return whether an action goes to another chat than the caller's own; raise ToolError where it must not."""
         place, rules = self.talk.find_place(caller), self.core.config.tools.message
         current = None if place is None else CurrentChat(place.channel, place.chat)
-        return check_context(action, line.name, to, current, rules, owner=self.core.is_owner(caller))
+        if not (is_owner := self.core.is_owner(caller)):
+            own = (None, "", place.chat, place.thread) if place else (None, "")
+            if place is None or action in _OWNERS_ACTIONS or any(params.get(name) not in own for name in _ELSEWHERE):
+                raise ToolError("only the owner reaches other chats than the one that you are in", code="denied")
+        return check_context(action, line.name, to, current, rules, owner=is_owner)
 
     def abilities_of(self, line: ChannelLine) -> Abilities:
         """Return what a channel can do, without what is switched off."""

@@ -96,11 +96,12 @@ class Admission:
         scope = told.dm_scope
         if scope == "main" and not is_owner(self._settings.policy, caller):
             scope = "per-channel-peer"
-        sender = message.sender
+        sender, group = message.sender, message.group
+        room = group.rpartition("/")[2] if message.kind == "channel" else group  # a space has no place in a key
         peer = Peer(
             channel=caller.channel or "",
             kind=message.kind if message.kind != "invitation" else "group",
-            id=message.group if message.kind != "dm" else sender.id or sender.e164 or "",
+            id=room if message.kind != "dm" else sender.id or sender.e164 or "",
         )
         key = to_peer_key("main", peer, scope=scope, links=told.identity_links)
         return replace(caller, session=to_thread_key(key, message.thread))

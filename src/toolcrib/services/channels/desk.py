@@ -76,7 +76,9 @@ class Switchboard(Protocol):
     def lines(self) -> tuple[ChannelLine, ...]: ...
     def find_line(self, channel: str, /) -> ChannelLine: ...
     def abilities_of(self, line: ChannelLine, /) -> Abilities: ...
-    def check_reach(self, caller: Caller, action: str, line: ChannelLine, to: str, /) -> bool: ...
+    def check_reach(
+        self, caller: Caller, action: str, line: ChannelLine, to: str, params: Mapping[str, Any], /
+    ) -> bool: ...
     async def say(self, line: ChannelLine, key: str, posts: Sequence[Post], /) -> dict[str, Any]: ...
 
 
@@ -131,12 +133,13 @@ class MessageDesk:
         line = self._channels.find_line(channel)
         own = line.channel.abilities.own_actions
         place, given = self._channels.talk.find_place(caller), {**(params or {}), **({"target": to} if to else {})}
+        self._channels.check_reach(caller, action, line, to or (place.chat if place else ""), given)
         if action not in own:
             return await self._do_action(self._plan_one(caller, place, action, line, given, None))
         if not to and place is not None and place.channel == line.name:
-            given["target"] = place.chat
+            given |= {"target": place.chat, **({"threadId": place.thread} if place.thread else {})}
         target, rest = take_target(action, given) if given.get("target") else ("", given)
-        self._channels.check_reach(caller, action, line, target)
+        self._channels.check_reach(caller, action, line, target, rest)
         return await self._do_action(Deed(line, action, target, params=rest))
 
     @rpc("poll", scope="admin")
@@ -198,7 +201,7 @@ class MessageDesk:
             raise ToolError(f"{line.name} cannot {quote_short(action)}; it can {can}", code="unsupported")
         is_here = place is not None and place.channel == line.name
         to, rest = take_target(action, params, place.chat if place and is_here else "")
-        is_other = self._channels.check_reach(caller, action, line, to)
+        is_other = self._channels.check_reach(caller, action, line, to, rest)
         if action in _POSTED:
             thread = place.thread if place and is_here and not is_other else ""
             words = _read_words(rest, "message") or _read_words(rest, "caption")

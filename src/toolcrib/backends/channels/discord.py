@@ -1,0 +1,449 @@
+"""Discord: its gateway tells what is said, a session of it goes on behind a number; all else is asked by REST.
+
+A message has a nonce under which it is taken once, but only for some minutes: so it is sent again at once when a
+connection broke, and after a restart it is not.
+"""
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from toolcrib.backends.web.websocket import SocketClosedError, TextSocket, open_socket
+from toolcrib.define.caller import Sender
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.errors import ToolError
+from toolcrib.define.web import WayOut
+
+from .discord_rest import DiscordRest, to_snowflake
+from .hosted import HeardSoFar, check_host, need, to_limit
+
+log = logging.getLogger("toolcrib")
+
+BASE = "https://discord.com/api/v10"
+_GATEWAY_HOSTS, _FILE_HOSTS = ("discord.gg",), ("discordapp.com", "discordapp.net")
+_INTENTS = 1 << 0 | 1 << 9 | 1 << 12 | 1 << 15  # guilds, their messages, direct ones, and what stands in them
+_DISPATCH, _BEAT, _IDENTIFY, _RESUME, _RECONNECT, _INVALID, _BEAT_TAKEN = 0, 1, 2, 6, 7, 9, 11
+_STALE = (4003, 4007, 4009)  # codes of a session that cannot be resumed
+_REFUSED = {
+    4004: "the token is wrong; check channels.discord.token",
+    4013: "it does not know what we want to hear",
+    4014: "the bot may not read messages; switch on Message Content Intent on its page at discord.com/developers",
+}
+_RETRY_SECONDS = (0.5, 3.0)  # before a message is sent again
+_MAX_KEPT, _MAX_PAGES, _PAGE = 1_000, 10, 100
+_PLAIN, _REPLY = 0, 19  # types of messages that somebody wrote
+_THREADS = (10, 11, 12)
+_SILENT = 1 << 12
+_SOURCE = {"source": "message:discord"}
+
+
+class DiscordChannel:
+    """One bot."""
+
+    abilities = Abilities(
+        actions=(
+            "send", "broadcast", "reply", "poll", "react", "reactions", "read", "edit", "delete", "pin", "unpin",
+            "list-pins", "thread-create", "thread-list", "thread-reply", "sticker", "member-info", "role-info",
+            "emoji-list", "channel-info", "channel-list",
+        ),
+        own_actions=("members",),
+        buttons=True,
+        cards=True,
+        media=True,
+        typing=True,
+        longest=2_000,
+    )  # fmt: skip
+
+    def __init__(self, token: str, base: str, way_out: WayOut) -> None:
+        self._token, self._base, self._way_out = token, base.rstrip("/"), way_out
+        self._rest = DiscordRest(token, self._base, way_out.for_own(self._base))
+        self._me, self._salt = "", token_hex(8)  # keys are told apart only from those of this process
+        self._channels: dict[str, Mapping[str, Any]] = {}  # what is known of each, by id
+
+    async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
+        """Go on with the session that we had, or begin one and ask for what was said meanwhile."""
+        so_far = HeardSoFar(cursor)
+        url = so_far.session.get("url") or (await self._rest.ask("GET", "/gateway/bot"))["url"]
+        address = f"{check_host(str(url), self._base, *_GATEWAY_HOSTS).rstrip('/')}/?v=10&encoding=json"
+        socket = await open_socket(self._way_out.dial_own, address)
+        pulse = _Pulse(socket)
+        try:
+            hello = await _receive(socket)
+            pulse.start(float(hello["d"]["heartbeat_interval"]) / 1_000, so_far.session.get("seq"))
+            await self._sign_on(socket, so_far)
+            while True:
+                await self._take(await _receive(socket), so_far, pulse, hear, ready)
+        except SocketClosedError as error:
+            if error.code in _REFUSED:
+                raise ToolError(f"discord refused us: {_REFUSED[error.code]}", code="denied") from None
+            if error.code in _STALE:
+                await self._forget_session(so_far, hear)
+            raise
+        finally:
+            await pulse.stop()
+            socket.abort()  # a goodbye would end the session
+
+    async def post(self, post: Post, key: str, /) -> str:
+        """Send a message; one that broke off is sent again at once, under its nonce."""
+        body: dict[str, Any] = {
+            "content": post.text,
+            "nonce": sha256(f"{self._salt}{key}".encode()).hexdigest()[:25],
+            "enforce_nonce": True,
+            "allowed_mentions": {"parse": [], "replied_user": False},
+        }
+        if post.reply_to.isdigit():
+            body["message_reference"] = {"message_id": post.reply_to, "fail_if_not_exists": False}
+        if post.buttons:
+            body["components"] = [{"type": 1, "components": [_to_button(each) for each in row]} for row in post.buttons]
+        if post.card:
+            body["embeds"] = [dict(post.card)]
+        if post.silent:
+            body["flags"] = _SILENT
+        file = await asyncio.to_thread(Path(post.media).read_bytes) if post.media else None
+        if file is not None:
+            body["attachments"] = [{"id": 0, "filename": post.filename or Path(post.media).name}]
+        path = f"/channels/{to_snowflake(post.thread or post.chat, 'the chat')}/messages"
+        for wait in (*_RETRY_SECONDS, None):
+            try:
+                return str((await self._rest.ask("POST", path, body, file))["id"])
+            except ToolError as error:
+                if error.code not in ("timeout", "unavailable"):
+                    raise
+                if wait is None:
+                    raise ConnectionError(str(error)) from error
+                await asyncio.sleep(wait)
+        raise AssertionError
+
+    async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
+        """Do what can be done to messages that are there, or read what the chat and its server hold."""
+        if action in ("member-info", "role-info", "emoji-list", "channel-list", "thread-list", "members"):
+            return await self._read_guild(action, chat, params)
+        place = f"/channels/{to_snowflake(params.get('threadId') or params.get('channelId') or chat, 'the chat')}"
+        if action in ("poll", "sticker", "reply", "thread-reply"):
+            return await self._write(action, place, params)
+        match action:
+            case "read":
+                spans = {
+                    name: to_snowflake(params[name], name) for name in ("before", "after", "around") if params.get(name)
+                }
+                query = urlencode({"limit": to_limit(params), **spans})
+                rows = await self._rest.ask("GET", f"{place}/messages?{query}")
+                return {"ok": True, "messages": [_show(each) for each in rows], **_SOURCE}
+            case "list-pins":
+                items = (await self._rest.ask("GET", f"{place}/messages/pins"))["items"]
+                return {"ok": True, "messages": [_show(each["message"]) for each in items], **_SOURCE}
+            case "channel-info":
+                return {"ok": True, "channel": await self._rest.ask("GET", place), **_SOURCE}
+            case "thread-create":
+                start = f"/messages/{to_snowflake(params['messageId'], 'messageId')}" if params.get("messageId") else ""
+                body = {"name": need(params, "threadName")[:100], **({} if start else {"type": 11})}
+                if minutes := params.get("autoArchiveMin"):
+                    body["auto_archive_duration"] = minutes
+                return {
+                    "ok": True,
+                    "threadId": str((await self._rest.ask("POST", f"{place}{start}/threads", body))["id"]),
+                }
+        if action not in ("edit", "delete", "pin", "unpin", "react", "reactions"):
+            can = ", ".join(self.abilities.actions)
+            raise ToolError(f"discord cannot {action[:40]}; it can {can}", code="unsupported")
+        return await self._treat(action, place, to_snowflake(need(params, "messageId"), "messageId"), params)
+
+    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+        """Return a file that came with a message, from where Discord keeps files and nowhere else."""
+        url = check_host(attachment.ref, self._base, *_FILE_HOSTS)
+        page = await self._way_out.for_own(url).get(url, most=most)
+        if page.status != 200:
+            raise ToolError(f"discord answered {page.status} to a file", code="not_found")
+        return page.body
+
+    async def show_typing(self, chat: str, thread: str, /) -> None:
+        """Show that an answer is on its way."""
+        await self._rest.ask("POST", f"/channels/{to_snowflake(thread or chat, 'the chat')}/typing")
+
+    async def close(self) -> None:
+        """Do nothing: the connection ends with `listen`."""
+
+    # Actions
+
+    async def _treat(self, action: str, place: str, id: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Do something to one message."""
+        at = f"{place}/messages/{id}"
+        match action:
+            case "edit":
+                body = {"content": need(params, "message"), "allowed_mentions": {"parse": []}}
+                await self._rest.ask("PATCH", at, body)
+            case "delete":
+                await self._rest.ask("DELETE", at)
+            case "pin" | "unpin":
+                await self._rest.ask("PUT" if action == "pin" else "DELETE", f"{place}/messages/pins/{id}")
+            case "react":
+                emoji = quote(need(params, "emoji"), safe="")
+                await self._rest.ask("DELETE" if params.get("remove") else "PUT", f"{at}/reactions/{emoji}/@me")
+            case "reactions":
+                rows = (await self._rest.ask("GET", at)).get("reactions") or ()
+                told = [{"emoji": each["emoji"].get("name"), "count": each["count"]} for each in rows]
+                return {"ok": True, "reactions": told, **_SOURCE}
+        return {"ok": True, "messageId": id}
+
+    async def _write(self, action: str, place: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Say something that is no plain post."""
+        body: dict[str, Any] = {"allowed_mentions": {"parse": []}}
+        if action == "poll":
+            answers = [{"poll_media": {"text": str(each)[:55]}} for each in params.get("pollOption") or ()]
+            many = {"allow_multiselect": bool(params.get("pollMulti")), "duration": params.get("pollDurationHours", 24)}
+            body["poll"] = {"question": {"text": need(params, "pollQuestion")[:300]}, "answers": answers, **many}
+        elif action == "sticker":
+            body["sticker_ids"] = [to_snowflake(each, "stickerId") for each in params.get("stickerId") or ()]
+        else:
+            body["content"] = need(params, "message")
+            if to := params.get("messageId") or params.get("replyTo"):
+                body["message_reference"] = {"message_id": to_snowflake(to, "messageId")}
+        return {"ok": True, "messageId": str((await self._rest.ask("POST", f"{place}/messages", body))["id"])}
+
+    async def _read_guild(self, action: str, chat: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Read about the server that a chat belongs to."""
+        guild = params.get("guildId") or (
+            await self._rest.ask("GET", f"/channels/{to_snowflake(chat, 'the chat')}")
+        ).get("guild_id")
+        if not guild:
+            raise ToolError("guildId is missing: this chat belongs to no server", code="bad_arguments")
+        at = f"/guilds/{to_snowflake(guild, 'guildId')}"
+        match action:
+            case "member-info":
+                found = await self._rest.ask("GET", f"{at}/members/{to_snowflake(need(params, 'userId'), 'userId')}")
+                return {"ok": True, "member": _show_member(found), **_SOURCE}
+            case "members":
+                rows = await self._rest.ask("GET", f"{at}/members?limit={to_limit(params, 50)}")
+                return {"ok": True, "members": [_show_member(each) for each in rows], **_SOURCE}
+            case "role-info":
+                return {"ok": True, "roles": await self._rest.ask("GET", f"{at}/roles"), **_SOURCE}
+            case "emoji-list":
+                return {"ok": True, "emojis": await self._rest.ask("GET", f"{at}/emojis"), **_SOURCE}
+            case "channel-list":
+                return {"ok": True, "channels": await self._rest.ask("GET", f"{at}/channels"), **_SOURCE}
+        threads = (await self._rest.ask("GET", f"{at}/threads/active"))["threads"]
+        return {"ok": True, "threads": threads, **_SOURCE}
+
+    # The gateway
+
+    async def _sign_on(self, socket: TextSocket, so_far: HeardSoFar) -> None:
+        if session := so_far.session:
+            self._me = session["me"]
+            told = {"token": self._token, "session_id": session["id"], "seq": session["seq"]}
+            return await _send(socket, _RESUME, told)
+        about = {"os": "linux", "browser": "toolcrib", "device": "toolcrib"}
+        return await _send(socket, _IDENTIFY, {"token": self._token, "intents": _INTENTS, "properties": about})
+
+    async def _take(
+        self, frame: Mapping[str, Any], so_far: HeardSoFar, pulse: "_Pulse", hear: Hear, ready: Callable[[], None]
+    ) -> None:
+        """Take one frame; what somebody said is kept with its number before that is told to anybody."""
+        op = frame.get("op")
+        if op == _BEAT_TAKEN:
+            pulse.is_answered = True
+        elif op == _BEAT:
+            await pulse.beat()
+        elif op == _RECONNECT:
+            raise ConnectionError("discord asked us to connect anew")
+        elif op == _INVALID:
+            if frame.get("d") is not True:
+                await self._forget_session(so_far, hear)
+            raise ConnectionError("discord does not know our session any more")
+        elif op == _DISPATCH:
+            try:
+                await self._take_event(frame["t"], frame["d"], frame["s"], so_far, hear, ready)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:  # else it would be told again for ever
+                log.warning("discord: an event cannot be read and is left out: %r", error)
+            pulse.number = frame["s"]  # now it is kept
+
+    async def _take_event(
+        self, name: str, told: Any, number: int, so_far: HeardSoFar, hear: Hear, ready: Callable[[], None]
+    ) -> None:
+        if name == "READY":
+            self._me = str(told["user"]["id"])
+            ready()
+            missed = await self._catch_up(so_far)  # before the session is kept: when it fails, it is tried again
+            so_far.session = {"id": told["session_id"], "url": told["resume_gateway_url"], "me": self._me}
+            so_far.session["seq"] = number
+            await hear(missed, so_far.to_cursor())
+            return
+        if so_far.session:
+            so_far.session["seq"] = number
+        if name == "RESUMED":
+            ready()
+        elif name == "MESSAGE_CREATE" and (said := await self._to_message(told)) is not None:
+            so_far.note(str(told["channel_id"]), said.id, str(told.get("guild_id") or ""))
+            await hear([said], so_far.to_cursor())
+        elif name == "INTERACTION_CREATE" and told.get("type") == 3:
+            await hear([await self._to_press(told)], so_far.to_cursor())
+            try:  # else its button goes on turning
+                await self._rest.ask("POST", f"/interactions/{told['id']}/{told['token']}/callback", {"type": 6})
+            except ToolError as error:
+                log.info("discord: a button was not acknowledged: %s", error)
+        elif name in ("CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_UPDATE"):
+            self._channels.pop(str(told["id"]), None)
+
+    async def _forget_session(self, so_far: HeardSoFar, hear: Hear) -> None:
+        so_far.session = {}
+        await hear((), so_far.to_cursor())
+
+    async def _catch_up(self, so_far: HeardSoFar) -> list[HeardMessage]:
+        """Return what was said in the chats we know while no session of ours was there."""
+        missed = list[HeardMessage]()
+        for chat, (last, guild) in list(so_far.chats.items()):
+            for _ in range(_MAX_PAGES):
+                try:
+                    rows = await self._rest.ask("GET", f"/channels/{chat}/messages?after={last}&limit={_PAGE}")
+                except ToolError as error:
+                    if error.code not in ("denied", "not_found"):
+                        raise
+                    log.info("discord: what was missed in %s cannot be read: %s", chat, error)
+                    break
+                for each in sorted(rows, key=lambda row: int(row["id"])):
+                    last = str(each["id"])
+                    if (said := await self._to_message({**each, "guild_id": guild})) is not None:
+                        missed.append(said)
+                if len(rows) < _PAGE:
+                    break
+            so_far.chats[chat][0] = last
+        return missed
+
+    # What is heard
+
+    async def _to_message(self, told: Mapping[str, Any]) -> HeardMessage | None:
+        who = told.get("author") or {}
+        # a webhook has any name it likes, and no identity
+        if who.get("bot") or told.get("webhook_id") or told.get("type", _PLAIN) not in (_PLAIN, _REPLY):
+            return None
+        answered = ((told.get("referenced_message") or {}).get("author") or {}).get("id")
+        mentioned = [each.get("id") for each in told.get("mentions") or ()]
+        return HeardMessage(
+            id=str(told["id"]),
+            sender=_to_sender(who, told.get("member") or {}),
+            **await self._find_place(told),
+            text=re.sub(rf"^\s*<@!?{re.escape(self._me)}>[\s,:]*", "", str(told.get("content") or "")),
+            is_for_us=self._me in mentioned or answered == self._me,
+            attachments=tuple(
+                Attachment(
+                    str(each["url"]), str(each["filename"]), str(each.get("content_type", "")), int(each["size"])
+                )
+                for each in told.get("attachments") or ()
+            ),
+            at=datetime.fromisoformat(told["timestamp"]).timestamp() if told.get("timestamp") else 0.0,
+        )
+
+    async def _to_press(self, told: Mapping[str, Any]) -> HeardMessage:
+        member = told.get("member") or {}
+        return HeardMessage(
+            id=f"pressed-{told['id']}",
+            sender=_to_sender(told.get("user") or member.get("user") or {}, member),
+            **await self._find_place(told),
+            pressed=str((told.get("data") or {}).get("custom_id", "")),
+            is_for_us=True,
+        )
+
+    async def _find_place(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return where something was said: a thread belongs to its channel, and has the rights of it."""
+        channel, guild = str(told["channel_id"]), told.get("guild_id")
+        if not guild:
+            return {"chat": channel, "kind": "dm"}
+        if channel not in self._channels:
+            try:
+                found = await self._rest.ask("GET", f"/channels/{channel}")
+            except ToolError as error:
+                if error.code not in ("denied", "not_found"):
+                    raise
+                found = {}
+            if len(self._channels) >= _MAX_KEPT:
+                self._channels.clear()
+            self._channels[channel] = {"type": found.get("type"), "parent": found.get("parent_id")}
+        about = self._channels[channel]
+        is_thread = about["type"] in _THREADS and about["parent"]
+        parent = str(about["parent"]) if is_thread else channel
+        thread = channel if is_thread else ""
+        return {"chat": parent, "kind": "channel", "group": f"{guild}/{parent}", "thread": thread}
+
+
+class _Pulse:
+    """Tells the gateway that we are there, and hangs up when it does not answer."""
+
+    def __init__(self, socket: TextSocket) -> None:
+        self._socket, self.is_answered = socket, True
+        self.number: int | None = None  # of the last event that is kept
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, seconds: float, number: Any) -> None:
+        self.number = number
+        self._task = asyncio.create_task(self._go_on(seconds))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def beat(self) -> None:
+        await _send(self._socket, _BEAT, self.number)
+
+    async def _go_on(self, seconds: float) -> None:
+        await asyncio.sleep(seconds * random.random())  # noqa: S311  so that not all beat at once
+        try:
+            while self.is_answered:
+                self.is_answered = False
+                await self.beat()
+                await asyncio.sleep(seconds)
+        except ConnectionError as error:
+            log.info("discord: %s", error)
+        self._socket.abort()  # who listens hears of it
+
+
+async def _send(socket: TextSocket, op: int, data: Any) -> None:
+    await socket.send(orjson.dumps({"op": op, "d": data}).decode())
+
+
+async def _receive(socket: TextSocket) -> Mapping[str, Any]:
+    try:
+        frame: Mapping[str, Any] = orjson.loads(await socket.receive())
+    except orjson.JSONDecodeError:
+        raise ConnectionError("discord sent what is no frame") from None
+    return frame
+
+
+def _to_sender(who: Mapping[str, Any], member: Mapping[str, Any]) -> Sender:
+    name = member.get("nick") or who.get("global_name")
+    return Sender(id=str(who.get("id") or "") or None, username=who.get("username"), name=name)
+
+
+def _to_button(button: Any) -> dict[str, Any]:
+    return {"type": 2, "style": 2, "label": button.text[:80], "custom_id": button.data[:100]}
+
+
+def _show(message: Mapping[str, Any]) -> dict[str, Any]:
+    who = message.get("author") or {}
+    told = {"id": message["id"], "from": who.get("id"), "name": who.get("global_name") or who.get("username")}
+    files = [each["filename"] for each in message.get("attachments") or ()]
+    return {**told, "at": message.get("timestamp"), "text": message.get("content", ""), "files": files}
+
+
+def _show_member(member: Mapping[str, Any]) -> dict[str, Any]:
+    who = member.get("user") or {}
+    told = {"id": who.get("id"), "username": who.get("username"), "name": member.get("nick") or who.get("global_name")}
+    return {**told, "roles": member.get("roles") or [], "isBot": bool(who.get("bot"))}
+
+
+def _make(settings: Any, way_out: WayOut) -> DiscordChannel:
+    if not settings.token:
+        raise ToolError("discord needs token, of the bot: channels: {discord: {token: ${DISCORD_TOKEN}}}")
+    return DiscordChannel(settings.token, settings.api_base or BASE, way_out)
+
+
+KIND = ChannelKind(DiscordChannel.abilities, _make)
