@@ -15,6 +15,8 @@ CONNECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "irc": ("host", "port", "tls", "nick", "password", "join"),
     "matrix": ("homeserver", "userId", "accessToken", "password"),
     "telegram": ("botToken", "apiBase"),
+    "webhook": ("url", "secret"),
+    "whatsapp": ("phoneNumberId", "accessToken", "verifyToken", "appSecret", "apiBase"),
 }
 
 
@@ -32,6 +34,11 @@ class ConnectionSettings(Section):
     access_token: Words | None = Field(default=None, alias="accessToken", repr=False)
     bot_token: Words | None = Field(default=None, alias="botToken", repr=False)
     api_base: Url | None = Field(default=None, alias="apiBase")
+    phone_number_id: Words | None = Field(default=None, alias="phoneNumberId")
+    verify_token: Words | None = Field(default=None, alias="verifyToken", repr=False)
+    app_secret: Words | None = Field(default=None, alias="appSecret", repr=False)
+    url: Url | None = None
+    secret: Words | None = Field(default=None, repr=False)
 
     @property
     def connects(self) -> bool:

@@ -11,7 +11,15 @@ from pydantic import Field
 
 from toolcrib.config.channels import ChannelSettings
 from toolcrib.define.approval import Question
-from toolcrib.define.channel import Channel, ChannelKind, MessageStore, Post
+from toolcrib.define.channel import (
+    Channel,
+    ChannelKind,
+    InboundAnswer,
+    InboundRequest,
+    MessageStore,
+    Post,
+    Receiver,
+)
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
@@ -71,6 +79,11 @@ class Channels:
     def lines(self) -> tuple[ChannelLine, ...]:
         """The channels that are at work."""
         return tuple(self._lines.values())
+
+    async def receive(self, name: str, request: InboundRequest) -> InboundAnswer | None:
+        """Hand a request to the channel that it is for; None where no channel at work takes any."""
+        line = self._lines.get(name)
+        return await line.channel.receive(request) if line and isinstance(line.channel, Receiver) else None
 
     async def close(self) -> None:
         """End every channel."""
