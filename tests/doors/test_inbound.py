@@ -1,4 +1,4 @@
-"""What services post to a gateway: handed to the channel, kept before it is answered, and answered once after a kill."""
+"""What services post to a gateway: handed to the channel, kept before it is acknowledged, and answered once."""
 
 import asyncio
 import json

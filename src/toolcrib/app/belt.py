@@ -261,7 +261,8 @@ def _host_facts(config: Config) -> frozenset[str]:
         "web.search": config.web.search.enabled,
     }
     return frozenset(f"setting:{name}" for name, on in switches.items() if on).union(
-        f"secret:{name}" for name in config.secrets
+        (f"secret:{name}" for name in config.secrets),
+        (f"channel:{name}" for name, each in config.channels.items() if each.enabled and each.connects),
     )
 
 

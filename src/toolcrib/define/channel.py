@@ -102,8 +102,8 @@ class Post:
 class Abilities:
     """What a channel can do: the actions of `message`, and whether it shows buttons, cards, files and typing.
 
-    `own_actions` are done for tools of its own only. `longest` is how many characters one message takes. One that
-    `knows_keys` takes a post again under its key without saying it twice.
+    `own_actions` are those that only its own tools ask for. `longest` is how many characters one message takes. One
+    that `knows_keys` takes a post again under its key without saying it twice.
     """
 
     actions: tuple[str, ...] = ("send",)

@@ -153,7 +153,11 @@ def own_words(tool: Tool, step: LayerStep) -> tuple[str, str]:
             what = "failed to make it" if which else "does not bring it"
             return f"its plugin {what} for this caller", "ask as another caller, or change the plugin"
         case "requires", _:
-            needs = {"model": f"a model of the {which} family", "secret": f"the secret {which}"}
+            needs = {
+                "channel": f"channels.{which}, with its token",
+                "model": f"a model of the {which} family",
+                "secret": f"the secret {which}",
+            }
             need = needs.get(kind, step.rule)
             return f"this host lacks {need}", f"provide {need}"
     owner = tool.source.partition(":")[2]

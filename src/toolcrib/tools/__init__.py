@@ -11,6 +11,8 @@ from .agents.codebase_investigator import codebase_investigator
 from .agents.generalist import generalist
 from .automation.cron import cron
 from .automation.gateway import gateway
+from .channels.telegram_chat import telegram_chat
+from .channels.whatsapp_login import whatsapp_login
 from .fs.apply_patch import apply_patch
 from .fs.edit import edit
 from .fs.find import find
@@ -72,9 +74,10 @@ SHELF: tuple[Tool, ...] = (
     image,
 )
 
-# Tools that come with a channel; they are declared here until the channel itself brings them.
+# Tools that come with a channel, for whoever has it.
 CHANNEL_TOOLS: dict[str, tuple[Tool, ...]] = {
-    "whatsapp": (Tool.declared("whatsapp_login", "Link a WhatsApp account.", owner_only=True, effects={"send"}),),
+    "telegram": (telegram_chat,),
+    "whatsapp": (whatsapp_login,),
 }
 
 # Subagents that come with toolcrib; each becomes a tool of its own name.

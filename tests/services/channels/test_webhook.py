@@ -149,7 +149,6 @@ async def test_a_group_gets_its_own_tools_and_a_replay_nothing(tmp_path: Path) -
         (signed({**said_by(OWNER, "hi"), "files": [{"data": "%%%"}]}), 400, "files: data is base64"),
         (signed(b'{"id":' * 100_000), 400, "the body: Invalid JSON"),
     ],
-    ids=str,
 )
 async def test_what_is_not_right_is_refused_and_not_heard(
     tmp_path: Path, request_: InboundRequest, status: int, why: str

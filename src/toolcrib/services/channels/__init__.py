@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolcrib.config.channels import ChannelSettings
 from toolcrib.define.approval import Question
+from toolcrib.define.caller import Caller
 from toolcrib.define.channel import (
     Channel,
     ChannelKind,
@@ -23,11 +23,13 @@ from toolcrib.define.channel import (
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
+from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Feature, TurnCore
 
 from .admission import Admission
 from .line import ChannelLine
+from .login import ChannelLogins
 from .talk import ChannelTalk, split_text
 
 log = logging.getLogger("toolcrib")
@@ -42,7 +44,7 @@ _CLOSE_SECONDS = 5.0
 def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind]) -> Feature:
     """Mount the channels that the configuration names; `kinds` are those that can be made, by name."""
     service = Channels(core, core.stores.messages, kinds)
-    return Feature(services=(service,), close=service.close)
+    return Feature(services=(service, ChannelLogins(core, service, kinds)), close=service.close)
 
 
 class Channels:
@@ -56,29 +58,48 @@ class Channels:
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._detach: Callable[[], None] | None = None
+        self._is_open = False
 
     async def open(self) -> None:
         """Start what the configuration names."""
+        self._is_open = True
         for name, settings in self._core.config.channels.items():
-            if not settings.enabled or not settings.connects:
-                continue
-            try:
-                channel = self._make(name, settings)
-            except ToolError as error:
-                self._problems[name] = str(error)
-                log.warning("channels.%s: %s", name, error)
-                continue
-            answer = partial(self._talk.answer, name, channel)
-            line = ChannelLine(name, channel, self.store, answer, is_urgent=self._talk.is_command)
-            self._lines[name] = line
-            self._tasks[name] = asyncio.create_task(self._keep_going(line))
-        if self._lines:
-            self._detach = self._core.find(Approvals).on_question(self._show_question)
+            if settings.enabled and settings.connects:
+                self.start(name)
+        self._detach = self._core.find(Approvals).on_question(self._show_question)
+
+    def start(self, name: str) -> None:
+        """Start a channel of the configuration; what is wrong with it is told by `status`."""
+        try:
+            channel = self.make(name)
+        except ToolError as error:
+            self._problems[name] = str(error)
+            log.warning("channels.%s: %s", name, error)
+            return
+        answer = partial(self._talk.answer, name, channel)
+        line = ChannelLine(name, channel, self.store, answer, is_urgent=self._talk.is_command)
+        self._lines[name] = line
+        self._tasks[name] = asyncio.create_task(self._keep_going(line))
+
+    async def stop(self, name: str) -> bool:
+        """End a channel; False where it is not at work."""
+        line, task = self._lines.pop(name, None), self._tasks.pop(name, None)
+        if line is None or task is None:
+            return False
+        task.cancel()
+        await asyncio.wait((task,), timeout=_CLOSE_SECONDS)
+        await line.channel.close()
+        return True
 
     @property
     def lines(self) -> tuple[ChannelLine, ...]:
         """The channels that are at work."""
         return tuple(self._lines.values())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a gateway runs, so that channels work."""
+        return self._is_open
 
     async def receive(self, name: str, request: InboundRequest) -> InboundAnswer | None:
         """Hand a request to the channel that it is for; None where no channel at work takes any."""
@@ -87,6 +108,7 @@ class Channels:
 
     async def close(self) -> None:
         """End every channel."""
+        self._is_open = False
         if self._detach is not None:
             self._detach()
         tasks, self._tasks = list(self._tasks.values()), {}
@@ -156,6 +178,26 @@ class Channels:
             raise ToolError(f"the message {why}: {told}", code="failed" if state == "failed" else "uncertain")
         return {"channel": line.name, "to": to, "status": state, "messageId": told}
 
+    @rpc("channels.act", scope="write")
+    async def act(
+        self,
+        caller: Caller,
+        channel: ChannelName,
+        action: ChannelName,
+        to: Annotated[str, Field(max_length=1_024)] = "",
+        params: JsonObject | None = None,
+    ) -> dict[str, Any]:
+        """Do an action of a channel in a chat, the one that the caller is in where none is named."""
+        line = self.find_line(channel)
+        able = line.channel.abilities
+        if action not in (*able.actions, *able.own_actions):
+            can = ", ".join(able.actions)
+            raise ToolError(f"{line.name} cannot {quote_short(action)}; it can {can}", code="unsupported")
+        chat = self._talk.find_chat(caller, line.name)
+        if not self._core.is_owner(caller) and (not chat or to not in ("", chat)):
+            raise ToolError("only the owner reaches other chats than the one that you are in", code="denied")
+        return await line.channel.act(action, to or chat, params or {})
+
     def find_line(self, channel: str) -> ChannelLine:
         """Return the channel that is meant; the only one where none is named."""
         if not channel and len(self._lines) == 1:
@@ -166,10 +208,13 @@ class Channels:
         what = f"no channel {quote_short(channel)} is at work" if channel else "name the channel"
         raise ToolError(f"{what}; there are: {there}", code="not_found")
 
-    def _make(self, name: str, settings: ChannelSettings) -> Channel:
-        kind = self._kinds.get(name)
+    def make(self, name: str) -> Channel:
+        """Return a new channel as the configuration says; ToolError in one sentence where it cannot be made."""
+        kind, settings = self._kinds.get(name), self._core.config.channels.get(name)
         if kind is None:
             raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._kinds)}")
+        if settings is None or not settings.connects:
+            raise ToolError(f"nothing says how to reach {name}: write channels.{name} (docs/channels.md)")
         return kind.make(settings, self._core.way_out)
 
     async def _keep_going(self, line: ChannelLine) -> None:
