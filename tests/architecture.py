@@ -53,7 +53,7 @@ _FOR_ALL = "threads"  # plain functions in threads of their own: whoever waits f
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
 # The public modules beside the root that are tables of names; `policy` and `testing` are faces of their own rooms.
-FACES = frozenset({ROOT, *(f"{ROOT}.{name}" for name in ("events", "hooks", "files", "models", "bridges"))})
+FACES = frozenset({ROOT, *(f"{ROOT}.{name}" for name in ("events", "hooks", "files", "models", "bridges", "channels"))})
 _MAY_IMPORT_BY_NAME = frozenset({"toolcrib", "toolcrib.doors.cli.main"})
 
 _LONGEST_MODULE, _LONGEST_FUNCTION, _MOST_PARAMETERS = 500, 75, 8

@@ -15,6 +15,7 @@ from toolcrib.adapter.trim import redact_value
 from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.turn import Turns
+from toolcrib.backends.channels import ShippedChannels
 from toolcrib.config.advice import advice
 from toolcrib.config.load import Loaded, SettingsInForce, load
 from toolcrib.config.routing import Route, route_caller
@@ -353,6 +354,7 @@ def build(
         look=PictureModels(settings, models).look,
         redact=redact,
         redact_errors=redact_errors,
+        channel_kinds=ShippedChannels({name: kind for each in offers for name, kind in each.channels.items()}),
     )
     features = mount_features(core, mounts)
     router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)

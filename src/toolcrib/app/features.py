@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from toolcrib.agent.replay import judge_from
 from toolcrib.agent.session_log import recall
 from toolcrib.backends.browsers.pages import ChromiumPages
-from toolcrib.backends.channels import ShippedChannels
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.backends.mcp.reach import McpReach
@@ -83,7 +82,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     gateway.mount,
     configuration.mount,
     cron.mount,
-    partial(channels.mount, kinds=ShippedChannels()),
+    channels.mount,
 )
 
 C = TypeVar("C", bound=Core)

@@ -39,6 +39,7 @@ class ConnectionSettings(Section):
     app_secret: Words | None = Field(default=None, alias="appSecret", repr=False)
     url: Url | None = None
     secret: Words | None = Field(default=None, repr=False)
+    options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
 
     @property
     def connects(self) -> bool:

@@ -41,10 +41,10 @@ _SENT_SECONDS = 30.0  # in which `send` waits for what it says
 _CLOSE_SECONDS = 5.0
 
 
-def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind]) -> Feature:
-    """Mount the channels that the configuration names; `kinds` are those that can be made, by name."""
-    service = Channels(core, core.stores.messages, kinds)
-    return Feature(services=(service, ChannelLogins(core, service, kinds)), close=service.close)
+def mount(core: TurnCore) -> Feature:
+    """Mount the channels that the configuration names."""
+    service = Channels(core, core.stores.messages, core.channel_kinds)
+    return Feature(services=(service, ChannelLogins(core, service)), close=service.close)
 
 
 class Channels:

@@ -2,13 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import Channel, ChannelKind, HeardMessage, Identified, PhoneLogin, SignedIn
+from toolcrib.define.channel import Channel, HeardMessage, Identified, PhoneLogin, SignedIn
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.services.feature import TurnCore
@@ -31,8 +31,8 @@ class _ReadyError(Exception):
 class ChannelLogins:
     """Begins and ends what channels do; only the owner asks for that."""
 
-    def __init__(self, core: TurnCore, channels: "Channels", kinds: Mapping[str, ChannelKind]) -> None:
-        self._core, self._channels, self._kinds = core, channels, kinds
+    def __init__(self, core: TurnCore, channels: "Channels") -> None:
+        self._core, self._channels, self._kinds = core, channels, core.channel_kinds
 
     @rpc("channels.list", scope="read")
     async def list(self) -> dict[str, Any]:
