@@ -31,6 +31,7 @@ from .admission import Admission
 from .line import ChannelLine
 from .login import ChannelLogins
 from .talk import ChannelTalk, split_text
+from .webchat import WEBCHAT, WebchatChannel
 
 log = logging.getLogger("toolcrib")
 
@@ -66,6 +67,8 @@ class Channels:
         for name, settings in self._core.config.channels.items():
             if settings.enabled and settings.connects:
                 self.start(name)
+        if await self.store.outgoing(WEBCHAT):
+            self.start(WEBCHAT)
         self._detach = self._core.find(Approvals).on_question(self._show_question)
 
     def start(self, name: str) -> None:
@@ -200,8 +203,11 @@ class Channels:
 
     def find_line(self, channel: str) -> ChannelLine:
         """Return the channel that is meant; the only one where none is named."""
-        if not channel and len(self._lines) == 1:
-            return next(iter(self._lines.values()))
+        named = [line for name, line in self._lines.items() if name != WEBCHAT]
+        if not channel and len(named) == 1:
+            return named[0]
+        if channel == WEBCHAT and WEBCHAT not in self._lines and self._is_open:
+            self.start(WEBCHAT)
         if (line := self._lines.get(channel)) is not None:
             return line
         there = ", ".join(self._lines) or "none; write one under channels, and start `toolcrib gateway`"
@@ -210,6 +216,8 @@ class Channels:
 
     def make(self, name: str) -> Channel:
         """Return a new channel as the configuration says; ToolError in one sentence where it cannot be made."""
+        if name == WEBCHAT:
+            return WebchatChannel(self._core)
         kind, settings = self._kinds.get(name), self._core.config.channels.get(name)
         if kind is None:
             raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._kinds)}")
