@@ -36,7 +36,7 @@ from toolcrib.define.web import Page, WayOut
 
 log = logging.getLogger("toolcrib")
 
-BASE = "https://graph.facebook.com/v25.0"
+_BASE = "https://graph.facebook.com/v25.0"
 _FILES_AT = "https://lookaside.fbsbx.com"  # where Meta keeps what people send
 _POST_SECONDS, _FILE_SECONDS, _MAX_RETRY = 30.0, 120.0, 60.0
 _TYPING_SECONDS, _MAX_TYPING = 20.0, 1_000  # how long it is shown, and in how many chats
@@ -63,7 +63,7 @@ class WhatsAppChannel:
 
     def __init__(self, settings: Any, way_out: WayOut) -> None:
         self._settings, self._way_out = settings, way_out
-        self._base = (settings.api_base or BASE).rstrip("/")
+        self._base = (settings.api_base or _BASE).rstrip("/")
         self._http = way_out.for_own(self._base)
         self._hear: Hear | None = None
         self._refusals = 0  # one after the other, because it was too much

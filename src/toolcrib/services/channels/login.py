@@ -3,22 +3,19 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import Channel, HeardMessage, Identified, PhoneLogin, SignedIn
+from toolcrib.define.channel import Channel, HeardMessage, Identified, MessageStore, PhoneLogin, SignedIn
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.services.feature import TurnCore
 
 from .line import ChannelLine
 
-if TYPE_CHECKING:
-    from . import Channels
-
-ChannelWord = Annotated[str, Field(min_length=1, max_length=64)]
+LoginChannel = Annotated[str, Field(min_length=1, max_length=64)]
 
 _CHECK_SECONDS, _POLL_SECONDS = 60.0, 1.0
 _PHONE = "whatsapp"
@@ -28,10 +25,24 @@ class _ReadyError(Exception):
     """A channel is connected: nothing more is wanted of it."""
 
 
+class WorkingChannels(Protocol):
+    """The channels of a crib, as far as they are begun and ended."""
+
+    @property
+    def store(self) -> MessageStore: ...
+    @property
+    def lines(self) -> tuple[ChannelLine, ...]: ...
+    @property
+    def is_open(self) -> bool: ...
+    def make(self, name: str, /) -> Channel: ...
+    def start(self, name: str, /) -> None: ...
+    async def stop(self, name: str, /) -> bool: ...
+
+
 class ChannelLogins:
     """Begins and ends what channels do; only the owner asks for that."""
 
-    def __init__(self, core: TurnCore, channels: "Channels") -> None:
+    def __init__(self, core: TurnCore, channels: WorkingChannels) -> None:
         self._core, self._channels, self._kinds = core, channels, core.channel_kinds
 
     @rpc("channels.list", scope="read")
@@ -49,7 +60,7 @@ class ChannelLogins:
         return {"channels": rows}
 
     @rpc("channels.login", scope="admin")
-    async def login(self, channel: ChannelWord) -> dict[str, Any]:
+    async def login(self, channel: LoginChannel) -> dict[str, Any]:
         """Check the credentials of a channel now, and tell as whom we are there; one that was ended begins again."""
         line = self._find_line(channel)
         is_ours = line is not None and isinstance(line.channel, Identified)
@@ -74,7 +85,7 @@ class ChannelLogins:
         return {"channel": channel, "ok": True, "as": told}
 
     @rpc("channels.logout", scope="admin")
-    async def logout(self, channel: ChannelWord) -> dict[str, Any]:
+    async def logout(self, channel: LoginChannel) -> dict[str, Any]:
         """End a channel until it is logged in, or the gateway starts again; forget its cursor, and a token it got."""
         line = self._find_line(channel)
         if line is None and channel not in self._core.config.channels:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from toolcrib import Ctx, Result, actions
 
-Pin = Annotated[str, Field(description="six digits that the owner chooses; asked for when it is registered again")]
+_Pin = Annotated[str, Field(description="six digits that the owner chooses; asked for when it is registered again")]
 
 
 async def start(
@@ -21,7 +21,7 @@ async def start(
 async def wait(
     ctx: Ctx,
     code: Annotated[str | None, Field(description="as it came; left out: wait until somebody took it")] = None,
-    pin: Pin | None = None,
+    pin: _Pin | None = None,
     timeoutMs: Annotated[int | None, Field(ge=0, le=600_000)] = None,  # noqa: N803  as its models know it
 ) -> Result:
     """Take the code, and register the number."""
@@ -29,7 +29,7 @@ async def wait(
     return Result.json(await ctx.rpc("web.login.wait", {name: each for name, each in given.items() if each}))
 
 
-async def status(ctx: Ctx) -> Result:
+async def tell_status(ctx: Ctx) -> Result:
     """Tell whether the number is registered."""
     return Result.json(await ctx.rpc("web.login.status", {}))
 
@@ -37,7 +37,8 @@ async def status(ctx: Ctx) -> Result:
 whatsapp_login = actions(
     "whatsapp_login",
     "Link a WhatsApp account.",
-    {"start": start, "wait": wait, "status": status},
+    {"start": start, "wait": wait, "status": tell_status},
     owner_only=True,
+    requires=("channel:whatsapp",),
     effects={"send"},
 )
