@@ -53,7 +53,7 @@ _FOR_ALL = "threads"  # plain functions in threads of their own: whoever waits f
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
 # The public modules beside the root that are tables of names; `policy` and `testing` are faces of their own rooms.
-FACES = frozenset({ROOT, *(f"{ROOT}.{name}" for name in ("events", "hooks", "files", "models", "bridges"))})
+FACES = frozenset({ROOT, *(f"{ROOT}.{name}" for name in ("events", "hooks", "files", "models", "bridges", "channels"))})
 _MAY_IMPORT_BY_NAME = frozenset({"toolcrib", "toolcrib.doors.cli.main"})
 
 _LONGEST_MODULE, _LONGEST_FUNCTION, _MOST_PARAMETERS = 500, 75, 8
@@ -274,7 +274,7 @@ def _tool_faults(parts: Sequence[str], declared: Sequence[_Declared], shelf: fro
     if one.object != stem or one.name != stem:
         yield f"declares {one.name!r} as {one.object!r}; both are called like the file"
     expected = None if folder == "agents" or stem == "agents_list" else folder
-    if one.group != expected:
+    if one.group != expected and folder != "channels":  # they come with their channel, whatever group they join
         yield f"has group {one.group!r}, not {expected!r}"
     if stem not in shelf:
         yield "is not on the shelf in tools/__init__.py"
@@ -305,6 +305,8 @@ def _shelf_names(parsed: ast.Module) -> frozenset[str]:
         for node in parsed.body
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, (ast.Tuple, ast.List))
     ]
+    named = (node.value for node in parsed.body if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict))
+    lists += [each for one in named for each in one.values if isinstance(each, ast.Tuple)]
     return frozenset(element.id for each in lists for element in each.elts if isinstance(element, ast.Name))
 
 

@@ -16,8 +16,8 @@ __all__ = ["GOLDEN", "PUBLIC", "describe"]
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "public.txt"
 PUBLIC = (
-    "toolcrib", "toolcrib.bridges", "toolcrib.events", "toolcrib.files", "toolcrib.hooks", "toolcrib.models",
-    "toolcrib.policy", "toolcrib.testing",
+    "toolcrib", "toolcrib.bridges", "toolcrib.channels", "toolcrib.events", "toolcrib.files", "toolcrib.hooks",
+    "toolcrib.models", "toolcrib.policy", "toolcrib.testing",
 )  # fmt: skip
 
 _SHOWN_CHARS = 200  # of a value; a table is not its promise, its name is

@@ -15,12 +15,14 @@ from toolcrib.adapter.trim import redact_value
 from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
 from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.turn import Turns
+from toolcrib.backends.channels import ShippedChannels
 from toolcrib.config.advice import advice
 from toolcrib.config.load import Loaded, SettingsInForce, load
 from toolcrib.config.routing import Route, route_caller
 from toolcrib.config.settings import Config, ExpectedCaller
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.channel import ChannelKind
 from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
@@ -54,7 +56,7 @@ from toolcrib.services.subagents.service import Subagents
 
 from .background import SubagentStarter
 from .belt import Belt, BeltSource, GatewayAsker, GuardedWayOut, PortsOf, preview_change, terms_of
-from .features import CHANNEL_KINDS, FEATURES, TURN_FEATURES, find_secrets, mount_features
+from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
 from .secrets import LogRedactor, lasting_redactors
 from .settings import SettingsEditor
@@ -324,6 +326,10 @@ class Given:
     has_user: bool = False
 
 
+def _list_kinds(offers: Iterable[Offer]) -> Mapping[str, ChannelKind]:
+    return ShippedChannels({name: kind for each in offers for name, kind in each.channels.items()})
+
+
 def build(
     loaded: Loaded, given: Given, mounts: Iterable[Mount] = FEATURES, turn_mounts: Iterable[TurnMount] = TURN_FEATURES
 ) -> Crib:
@@ -332,9 +338,8 @@ def build(
     folders = folders_for(loaded, env, folder, own=given.has_user)
     offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
     settings, whole = SettingsInForce(loaded, env), with_agents(catalog, agents, loaded.policy.tools.subagents)
-    hidden = folders.make_hidden()
+    hidden, redactors = folders.make_hidden(), lasting_redactors(settings, env)
     kept, models, terms = state_in(folder), Models(settings, env), terms_of(settings, hidden, list_loaded_code(loaded))
-    redact, redact_errors = redactors = lasting_redactors(settings, env)
     stores = stores_for(loaded, kept, folder, env, redactors)
     core = Core(
         settings=settings,
@@ -353,18 +358,20 @@ def build(
         look=(aside := AsideModels(settings, models)).look,
         consult=aside.consult,
         read_course=read_course,
-        redact=redact,
-        redact_errors=redact_errors,
+        redact=redactors[0],
+        redact_errors=redactors[1],
+        channel_kinds=_list_kinds(offers),
     )
     features = mount_features(core, mounts)
     router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
     ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
-    belts = BeltSource(settings, catalog, agents, _pipeline(core, offers, features, approver), runner, CHANNEL_KINDS)
+    pipeline = _pipeline(core, offers, features, approver)
+    belts = BeltSource(settings, catalog, agents, pipeline, runner, core.channel_kinds)
     hooks = (*(each.hooks.items() for each in offers), *(each.moments for each in features))
     moments, memory = Moments(hook for each in hooks for hook in each), core.find(Memories)
     turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments, memory=memory)
-    starter = TurnStarter(turns, models, redact)
+    starter = TurnStarter(turns, models, redactors[0])
     host = SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(
         **{each.name: getattr(core, each.name) for each in fields(core)},
@@ -385,7 +392,7 @@ def build(
     settings.on_change(models.forget)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
-    exits.callback(LogRedactor(redact_errors, loaded.config.logging.redact_patterns).install())
+    exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install())
     closes = (kept.close, models.close, *(each.close for each in features), turns.close, starter.close)
     for close in (*closes, *(each.close for each in turn_features)):
         exits.push_async_callback(close)

@@ -5,14 +5,13 @@ floor may not import: backends and the agent.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from toolcrib.agent.replay import judge_from
 from toolcrib.agent.session_log import recall
 from toolcrib.backends.browsers.pages import ChromiumPages
-from toolcrib.backends.channels import ShippedChannels
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.local import Workspaces
 from toolcrib.backends.mcp.reach import McpReach
@@ -24,7 +23,6 @@ from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.backends.voices.providers import LocalAndHostedVoices
 from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
-from toolcrib.define.channel import ChannelKind
 from toolcrib.define.errors import CribError
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services import (
@@ -58,8 +56,6 @@ from toolcrib.services import (
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
 
-CHANNEL_KINDS: Mapping[str, ChannelKind] = ShippedChannels()
-
 FEATURES: tuple[Mount, ...] = (
     approvals.mount,
     partial(exec.mount, shells=LocalShells, environ=os.environ),
@@ -90,7 +86,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     gateway.mount,
     configuration.mount,
     cron.mount,
-    partial(channels.mount, kinds=CHANNEL_KINDS, workspaces=Workspaces),
+    partial(channels.mount, workspaces=Workspaces),
 )
 
 C = TypeVar("C", bound=Core)

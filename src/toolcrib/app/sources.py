@@ -146,6 +146,7 @@ def _offer_of(plugin: Plugin, source: str, config: Mapping[str, Any]) -> Offer:
         after=plugin.after,
         hooks=plugin.hooks,
         agents=plugin.agents,
+        channels=plugin.channels,
     )
 
 

@@ -69,6 +69,7 @@ class Manifest(_Model):
     version: str = ""
     main: str = "plugin.py"
     tools: tuple[DeclaredTool, ...] | None = None
+    channels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +104,10 @@ class FoundPlugin:
         plugin = self.importer()
         if canonical(plugin.name) != canonical(self.id):
             raise PluginError(f"plugin {self.id!r} ({self.where}) calls itself {plugin.name!r}; give both one name")
+        for name in plugin.channels if self.manifest else ():
+            if self.manifest and name not in self.manifest.channels:
+                what = f"plugin {self.id!r} brings a channel {name!r} that its manifest does not declare"
+                raise PluginError(f"{what}; add it to `channels` in {self.where}")
         if self.manifest is None or self.manifest.tools is None:
             return plugin
         declared = {tool.name: tool for tool in (each.tool() for each in self.manifest.tools)}

@@ -20,6 +20,8 @@ CONNECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "matrix": ("homeserver", "userId", "accessToken", "password"),
     "slack": ("botToken", "appToken", "apiBase"),
     "telegram": ("botToken", "apiBase"),
+    "webhook": ("url", "secret"),
+    "whatsapp": ("phoneNumberId", "accessToken", "verifyToken", "appSecret", "apiBase"),
 }
 
 
@@ -39,6 +41,12 @@ class ConnectionSettings(Section):
     app_token: Words | None = Field(default=None, alias="appToken", repr=False)
     bot_token: Words | None = Field(default=None, alias="botToken", repr=False)
     api_base: Url | None = Field(default=None, alias="apiBase")
+    phone_number_id: Words | None = Field(default=None, alias="phoneNumberId")
+    verify_token: Words | None = Field(default=None, alias="verifyToken", repr=False)
+    app_secret: Words | None = Field(default=None, alias="appSecret", repr=False)
+    url: Url | None = None
+    secret: Words | None = Field(default=None, repr=False)
+    options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
 
     @property
     def connects(self) -> bool:

@@ -10,7 +10,7 @@ other side is on the disk. A post is sent again after a break only where the oth
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from .caller import Sender
 from .web import WayOut
@@ -147,6 +147,60 @@ class Channel(Protocol):
     async def close(self) -> None: ...
 
 
+class InboundRequest(NamedTuple):
+    """What a service asks us over HTTP. Names of headers are in lower case; one that comes twice has its last value."""
+
+    method: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class InboundAnswer(NamedTuple):
+    """What a service is answered: 403 where it did not prove that it is the one."""
+
+    status: int
+    body: str = ""
+
+
+@runtime_checkable
+class Receiver(Protocol):
+    """A channel that is told what it hears: the gateway hands it whatever comes to /channels/NAME, from anybody."""
+
+    async def receive(self, request: InboundRequest, /) -> InboundAnswer:
+        """Check who it is from, and answer when what was heard is kept."""
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """A channel that can tell as whom it is on its service."""
+
+    async def identify(self) -> str:
+        """Ask the service who we are there now; ToolError when it does not know us."""
+
+
+@runtime_checkable
+class PhoneLogin(Identified, Protocol):
+    """A channel whose number is proven by a code that the service sends to it."""
+
+    async def request_code(self, *, by_voice: bool, language: str) -> None:
+        """Have the code sent to the number."""
+
+    async def confirm_code(self, code: str, pin: str) -> None:
+        """Prove the number by its code, and have it registered under a pin of six digits."""
+
+    async def is_registered(self) -> bool:
+        """Tell whether messages can be sent and received."""
+
+
+@runtime_checkable
+class SignedIn(Protocol):
+    """A channel that holds a token which it got by itself."""
+
+    async def sign_out(self) -> None:
+        """Have the service forget the token."""
+
+
 class ChannelKind(NamedTuple):
     """A service that a channel can be made for: what it can do there, and how it is made from its settings.
 
@@ -189,6 +243,8 @@ class MessageStore(Protocol):
 
     async def cursor(self, channel: str, /) -> str:
         """Return how far a channel was heard."""
+
+    async def forget_cursor(self, channel: str, /) -> None: ...
 
     async def hear(self, channel: str, messages: Sequence[HeardMessage], cursor: str, /) -> int:
         """Keep what was heard, each once, and how far that is; return how many are new."""

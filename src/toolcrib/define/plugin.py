@@ -14,6 +14,7 @@ from typing import Any
 
 from .agent import Agent
 from .caller import Caller
+from .channel import ChannelKind
 from .context import Ctx
 from .errors import DeclarationError
 from .names import nearest
@@ -120,7 +121,8 @@ class Plugin:
     """What a plugin module exports as `plugin`. Hooks run in the order they are listed.
 
     `hooks` are told of moments by name. Its `before_tool_call` is a guard behind those in `before`, its
-    `after_tool_call` an observer behind those in `after`: there is one way to look at a call.
+    `after_tool_call` an observer behind those in `after`: there is one way to look at a call. `channels` are made from
+    `channels.<name>` of the configuration, where `options` hold whatever the channel wants to be told.
     """
 
     name: str
@@ -129,7 +131,7 @@ class Plugin:
     before: tuple[Hook | Guard, ...] = ()
     after: tuple[Observer, ...] = ()
     hooks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    channels: tuple[str, ...] = ()
+    channels: Mapping[str, ChannelKind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rest = dict(self.hooks)

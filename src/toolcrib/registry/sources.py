@@ -12,6 +12,7 @@ from typing import Any
 
 from toolcrib.define.agent import Agent
 from toolcrib.define.caller import Caller
+from toolcrib.define.channel import ChannelKind
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.names import ALIASES, fold_name, is_name
 from toolcrib.define.plugin import Factory, Guard, Hook, Observer, takes_caller
@@ -40,6 +41,7 @@ class Offer:
     after: tuple[Observer, ...] = ()
     hooks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     agents: tuple[Agent, ...] = ()
+    channels: Mapping[str, ChannelKind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         kind, colon, owner = self.source.partition(":")

@@ -18,7 +18,7 @@ from toolcrib.config.settings import Config, SettingsSource
 from toolcrib.define.agent import Agent
 from toolcrib.define.approval import ApprovalStore
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import MessageStore
+from toolcrib.define.channel import ChannelKind, MessageStore
 from toolcrib.define.device import DeviceStore
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
@@ -173,6 +173,7 @@ class Core:
     `look` asks the model that looks at pictures for a caller, or the one that a word names, and gives its name and its
     reply; None where none that is configured sees. `consult` asks the model that a word names; `read_course` tells what
     a caller's turn is about.
+    `channel_kinds` are the channels that can be made, ours and those of plugins.
     Whoever holds something for a session adds to `session_ends` what lets go of it when the session is deleted.
     """
 
@@ -194,6 +195,7 @@ class Core:
     read_course: ReadCourse
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
+    channel_kinds: Mapping[str, ChannelKind] = field(default_factory=dict)
     mounted: list[object] = field(default_factory=list)
     session_ends: list[Callable[[str], Awaitable[None]]] = field(default_factory=list)
 

@@ -11,6 +11,12 @@ from .agents.codebase_investigator import codebase_investigator
 from .agents.generalist import generalist
 from .automation.cron import cron
 from .automation.gateway import gateway
+from .channels.discord_history import discord_history
+from .channels.discord_members import discord_members
+from .channels.slack_history import slack_history
+from .channels.slack_members import slack_members
+from .channels.telegram_chat import telegram_chat
+from .channels.whatsapp_login import whatsapp_login
 from .fs.apply_patch import apply_patch
 from .fs.edit import edit
 from .fs.find import find
@@ -22,11 +28,7 @@ from .media.image import image
 from .media.tts import tts
 from .memory.memory_get import memory_get
 from .memory.memory_search import memory_search
-from .messaging.discord_history import discord_history
-from .messaging.discord_members import discord_members
 from .messaging.message import message
-from .messaging.slack_history import slack_history
-from .messaging.slack_members import slack_members
 from .nodes.nodes import nodes
 from .runtime.exec import exec
 from .runtime.process import process
@@ -77,13 +79,12 @@ SHELF: tuple[Tool, ...] = (
     image,
 )
 
-_DISCORD = (discord_history, discord_members)
-_SLACK = (slack_history, slack_members)
 # Tools that come with a channel, for whoever has it.
 CHANNEL_TOOLS: dict[str, tuple[Tool, ...]] = {
-    "discord": _DISCORD,
-    "slack": _SLACK,
-    "whatsapp": (Tool.declared("whatsapp_login", "Link a WhatsApp account.", owner_only=True, effects={"send"}),),
+    "discord": (discord_history, discord_members),
+    "slack": (slack_history, slack_members),
+    "telegram": (telegram_chat,),
+    "whatsapp": (whatsapp_login,),
 }
 
 # Subagents that come with toolcrib; each becomes a tool of its own name.

@@ -37,6 +37,9 @@ METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         ("setMessageReaction", "chat_id message_id reaction", ""),
         ("sendPoll", "chat_id question options", "allows_multiple_answers"),
         ("getFile", "file_id", ""),
+        ("getChat", "chat_id", ""),
+        ("getChatMemberCount", "chat_id", ""),
+        ("getChatAdministrators", "chat_id", ""),
     )
 }
 
@@ -101,6 +104,13 @@ class Telegram:
                 after = int(body.get("offset", 0))
                 self.changed.wait_for(lambda: self._from(after), timeout=1.0)
                 return 200, self._from(after)
+        if method == "getChat":
+            kind = "supergroup" if body["chat_id"].startswith("-") else "private"
+            return 200, {"id": int(body["chat_id"]), "type": kind, "title": "Shop", "permissions": {}}
+        if method == "getChatMemberCount":
+            return 200, 3
+        if method == "getChatAdministrators":
+            return 200, [{"status": "creator", "user": {"id": 7, "is_bot": False, "first_name": "Ann"}}]
         if method == "getFile":
             path = "documents/a.txt" if body["file_id"] == "text" else "photos/file_1.png"
             return 200, {"file_id": body["file_id"], "file_path": path}

@@ -58,9 +58,7 @@ class MatrixChannel:
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
         """Sync until the connection ends; of rooms that were there before the first sync nothing is answered."""
-        if not self._token:
-            self._token = await self._sign_in()
-        self._me = str((await self._ask("GET", "/account/whoami"))["user_id"])
+        self._me = await self.identify()
         ready()
         while True:
             query = {"timeout": _WAIT_MS if cursor else 0, "filter": orjson.dumps(_FILTER).decode()}
@@ -116,6 +114,18 @@ class MatrixChannel:
         if page.status != 200:
             raise ToolError(f"matrix answered {page.status} to a file", code="not_found")
         return page.body
+
+    async def identify(self) -> str:
+        """Return the user that the token stands for."""
+        if not self._token:
+            self._token = await self._sign_in()
+        return str((await self._ask("GET", "/account/whoami"))["user_id"])
+
+    async def sign_out(self) -> None:
+        """Have a token forgotten that we got by the password; one of the configuration is for its owner to end."""
+        if self._token and not self._settings.access_token:
+            await self._ask("POST", "/logout", {})
+            self._token = ""
 
     async def show_typing(self, chat: str, thread: str, /) -> None:
         """Show that an answer is on its way."""

@@ -30,6 +30,7 @@ class TelegramChannel:
 
     abilities = Abilities(
         actions=("send", "broadcast", "reply", "edit", "delete", "react", "pin", "unpin", "poll"),
+        own_actions=("chat",),
         buttons=True,
         media=True,
         typing=True,
@@ -86,6 +87,8 @@ class TelegramChannel:
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """Do what can be done to a message that is there, or ask the chat's members."""
         where: dict[str, Any] = {"chat_id": chat}
+        if action == "chat":
+            return await self._describe(where)
         if action != "poll":
             where["message_id"] = _to_number(params, "messageId")
         match action:
@@ -105,6 +108,18 @@ class TelegramChannel:
                 return _told(await self._ask("sendPoll", {**where, **asked, **many}))
         can = ", ".join(self.abilities.actions)
         raise ToolError(f"telegram cannot {action}; it can {can}", code="unsupported")
+
+    async def identify(self) -> str:
+        """Return the name of the bot."""
+        return f"@{(await self._ask('getMe')).get('username', '')}"
+
+    async def _describe(self, where: Mapping[str, Any]) -> dict[str, Any]:
+        """Tell what a chat is, how many are in it and who looks after it."""
+        about, count = await self._ask("getChat", where), await self._ask("getChatMemberCount", where)
+        told = {name: about[name] for name in ("title", "description", "username", "type") if about.get(name)}
+        admins = [] if about.get("type") == "private" else await self._ask("getChatAdministrators", where)
+        rows = [{"id": str(each["user"]["id"]), "name": _to_name(each["user"])} for each in admins]
+        return {"ok": True, "chat": told, "members": count, "administrators": rows, "source": "message:telegram"}
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
         """Return a file that came with a message."""
@@ -176,11 +191,10 @@ class TelegramChannel:
         is_group = chat["type"] != "private"
         text = message.get("text") or message.get("caption") or ""
         spoken, is_for_us = (text, True) if pressed else self._find_mention(text, message)
-        name = " ".join(filter(None, (who.get("first_name"), who.get("last_name"))))
         return HeardMessage(
             id=f"pressed-{pressed['id']}" if pressed else str(message["message_id"]),
             chat=str(chat["id"]),
-            sender=Sender(id=str(who["id"]), username=who.get("username"), name=name or None),
+            sender=Sender(id=str(who["id"]), username=who.get("username"), name=_to_name(who) or None),
             kind="group" if is_group else "dm",
             group=str(chat["id"]) if is_group else "",
             thread=str(message["message_thread_id"]) if message.get("is_topic_message") else "",
@@ -198,6 +212,10 @@ class TelegramChannel:
         answered = (message.get("reply_to_message") or {}).get("from") or {}
         is_for_us = found is not None or answered.get("id") == self._me.get("id", 0)
         return re.sub(rf"(?i)^@{re.escape(name)}\b[\s,:]*", "", text) if found else text, is_for_us
+
+
+def _to_name(who: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (who.get("first_name"), who.get("last_name"))))
 
 
 def _list_files(message: Mapping[str, Any]) -> Iterable[Attachment]:

@@ -26,6 +26,10 @@ class SqliteMessages:
         rows = await self._ask("SELECT cursor FROM channel_cursors WHERE channel = ?", channel)
         return str(rows[0][0]) if rows else ""
 
+    async def forget_cursor(self, channel: str, /) -> None:
+        sql = "DELETE FROM channel_cursors WHERE channel = ?"
+        await in_turn(self._file.transact, lambda db: db.execute(sql, (channel,)) and None)
+
     async def hear(self, channel: str, messages: Sequence[HeardMessage], cursor: str, /) -> int:
         def run(db: apsw.Connection) -> int:
             rows = [(channel, each.chat, each.id, _dump(each)) for each in messages]

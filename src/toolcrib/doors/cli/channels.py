@@ -7,6 +7,7 @@ from typing import Unpack
 import click
 
 from toolcrib.define.display import escape
+from toolcrib.define.errors import CribError
 
 from ._format import print_json, print_table
 from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
@@ -37,7 +38,59 @@ def status(**options: Unpack[JsonOptions]) -> None:
     return None
 
 
-command.add_command(click.Command("list", params=status.params, callback=status.callback, help=status.help))
+@command.command("list", epilog=show_examples("channels list", "channels list --json"))
+@service_options
+def list_kinds(**options: Unpack[JsonOptions]) -> None:
+    """Show which channels there are, which are configured, and what each can do."""
+    told = ask_owner(options, "channels.list")
+    if options["as_json"]:
+        return print_json(told)
+    rows = []
+    for row in told["channels"]:
+        shows = [word for word in ("buttons", "cards", "media", "typing") if row.get(word)]
+        rows.append((row["channel"], "yes" if row["configured"] else "", ", ".join([*row.get("actions", ()), *shows])))
+    return print_table(("channel", "configured", "can"), rows)
+
+
+@command.command(
+    "login",
+    epilog=show_examples(
+        "channels login telegram", "channels login whatsapp", "channels login whatsapp --code 123456 --pin 246810"
+    ),
+)
+@click.argument("channel")
+@click.option("--request-code", type=click.Choice(["sms", "voice"]), help="Have a code sent to the number (whatsapp).")
+@click.option("--code", default="", help="The code that came (whatsapp).")
+@click.option("--pin", default="", help="Six digits of your own, asked for when the number is registered again.")
+@service_options
+def login(channel: str, request_code: str | None, code: str, pin: str, **options: Unpack[JsonOptions]) -> None:
+    """Check the credentials of CHANNEL now, and say as whom; for whatsapp, also prove the number by a code."""
+    if (request_code or code or pin) and channel != "whatsapp":
+        raise CribError(f"--request-code, --code and --pin are for whatsapp; {channel} is checked without them")
+    if code:
+        told = ask_owner(options, "web.login.wait", {"code": code, "pin": pin})
+    elif request_code:
+        told = ask_owner(options, "web.login.start", {"method": request_code, "force": True})
+    else:
+        told = ask_owner(options, "channels.login", {"channel": channel})
+    if options["as_json"]:
+        return print_json(told)
+    known = f"{channel}: the credentials are good{told.get('as') and ', you are ' + escape(told['as'])}"
+    click.echo(escape(told["message"]) if "message" in told else known)
+    return None
+
+
+@command.command("logout", epilog=show_examples("channels logout matrix"))
+@click.argument("channel")
+@service_options
+def logout(channel: str, **options: Unpack[JsonOptions]) -> None:
+    """End CHANNEL, and forget how far it was heard; `login`, or a new start of the gateway, begins it again."""
+    told = ask_owner(options, "channels.logout", {"channel": channel})
+    if options["as_json"]:
+        return print_json(told)
+    what = "is ended" if told["loggedOut"] else "was not at work"
+    click.echo(f"{channel} {what}{'; ' + escape(told['problem']) if 'problem' in told else ''}")
+    return None
 
 
 @command.command("pair", epilog=show_examples("channels pair", "channels pair 745GZQKG"))

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qsl
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
 from toolcrib.config.services import HookSettings
 from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.channel import InboundAnswer, InboundRequest
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import explain_forbidden
 from toolcrib.define.names import suggest
@@ -27,7 +29,7 @@ log = logging.getLogger("toolcrib")
 _MAX_BODY_BYTES = 1_048_576
 _STATUS = {"not_found": 404, "denied": 403, "unavailable": 503, "busy": 409}
 _MAY_RETRY = (429, 503)
-_HOOKS = "/hooks/"
+_HOOKS, _CHANNELS = "/hooks/", "/channels/"
 _HOOK_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOKEN_HEADERS = (b"x-toolcrib-token", b"x-openclaw-token")  # where a hook cannot send a bearer
 _KINDS = {str: "text", dict: "an object", bool: "true or false"}
@@ -42,7 +44,7 @@ class Raw(NamedTuple):
 
 
 HttpAnswer = Callable[[Scope, Receive], Awaitable[tuple[int, Any]]]
-HttpRoute = tuple[str, HttpAnswer]
+HttpRoute = tuple[str, HttpAnswer]  # the methods, with blanks between them
 
 
 class HttpError(Exception):
@@ -107,8 +109,9 @@ class HttpDoor:
         if found is None:
             raise HttpError(404, "not_found", "there is nothing here")
         method, answer = found
-        if scope["method"] != method and (scope["method"], method) != ("HEAD", "GET"):
-            raise HttpError(405, "method_not_allowed", f"this is asked with {method}")
+        methods = method.split()
+        if scope["method"] not in methods and (scope["method"], method) != ("HEAD", "GET"):
+            raise HttpError(405, "method_not_allowed", f"this is asked with {' or '.join(methods)}")
         return answer
 
     async def refuse(self, status: int, kind: str, sentence: str, send: Send) -> None:
@@ -286,6 +289,28 @@ def hook_routes(server: Gate, settings: Callable[[], HookSettings]) -> Mapping[s
         return 202, {"ok": True, **await ask(server, principal, "hooks.run", params)}
 
     return {_HOOKS: ("POST", run)}
+
+
+def channel_routes(
+    server: Gate, receive_for: Callable[[str, InboundRequest], Awaitable[InboundAnswer | None]]
+) -> Mapping[str, HttpRoute]:
+    """Return what is answered below /channels/: the channel itself decides who it listens to."""
+
+    async def pass_on(scope: Scope, receive: Receive) -> tuple[int, Any]:
+        name = scope["path"].removeprefix(_CHANNELS)
+        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        request = InboundRequest(scope["method"], query, headers, await read_body(receive))
+        answer = await receive_for(name, request)
+        if answer is None:
+            raise HttpError(404, "not_found", "there is nothing here")
+        if answer.status == 403:
+            locked = server.failures.is_locked(address := server.address_of(scope))
+            server.failures.add(address)
+            raise HttpError(429 if locked else 403, "forbidden", answer.body)
+        return answer.status, Raw("text/plain; charset=utf-8", answer.body.encode())
+
+    return {_CHANNELS: ("GET POST", pass_on)}
 
 
 def _admit_hook(server: Gate, settings: HookSettings, scope: Scope) -> Principal:

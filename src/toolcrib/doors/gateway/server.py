@@ -52,7 +52,7 @@ from .credentials import (
     to_principal,
 )
 from .frames import TICK_SECONDS
-from .http import HttpDoor, hook_routes
+from .http import HttpDoor, channel_routes, hook_routes
 
 log = logging.getLogger("toolcrib")
 
@@ -98,7 +98,8 @@ class GatewayServer:
         self._nodes: dict[str, LiveNode] = {}
         self._traffic = Counter[str]()
         self._strangers: dict[str, dict[Connection, None]] = {}
-        self._http = HttpDoor(self, {**openai.routes(self), **hook_routes(self, lambda: crib.config.hooks)})
+        inbound = {**hook_routes(self, lambda: crib.config.hooks), **channel_routes(self, crib.channels.receive)}
+        self._http = HttpDoor(self, {**openai.routes(self), **inbound})
         self._mcp = mcp.McpDoor(self, crib)
         credentials.on_revoked(self._turn_out)
         credentials.on_revoked(self._mcp.turn_out)

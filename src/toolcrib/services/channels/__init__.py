@@ -10,10 +10,19 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolcrib.config.channels import ChannelSettings, list_abilities
+from toolcrib.config.channels import list_abilities
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import OWNER, Caller
-from toolcrib.define.channel import Abilities, Channel, ChannelKind, MessageStore, Post
+from toolcrib.define.channel import (
+    Abilities,
+    Channel,
+    ChannelKind,
+    InboundAnswer,
+    InboundRequest,
+    MessageStore,
+    Post,
+    Receiver,
+)
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import Workspace, rpc
@@ -25,9 +34,11 @@ from .admission import Admission
 from .desk import MessageDesk
 from .inbox import Inbox
 from .line import ChannelLine
+from .login import ChannelLogins
 from .outbox import Outbox
 from .talk import ChannelTalk, split_text
 from .targets import CurrentChat, check_context
+from .webchat import WEBCHAT, WebchatChannel
 
 log = logging.getLogger("toolcrib")
 
@@ -41,21 +52,21 @@ _ELSEWHERE = ("channelId", "channelIds", "guildId", "threadId")  # parameters th
 _NOTHING: Mapping[str, Any] = {}
 
 
-def mount(core: TurnCore, *, kinds: Mapping[str, ChannelKind], workspaces: Callable[[], OpenWorkspaces]) -> Feature:
-    """Mount the channels that the configuration names; `kinds` are those that can be made, by name."""
+def mount(core: TurnCore, *, workspaces: Callable[[], OpenWorkspaces]) -> Feature:
+    """Mount the channels that the configuration names."""
     opened = workspaces()
 
     def open_workspace(caller: Caller) -> Workspace:
         return opened.open(core.terms_of(caller), caller.session or "")
 
     inbox = Inbox(open_workspace, core.find(Voice).hear, lambda: core.config.media.max_mb)
-    service = Channels(core, core.stores.messages, kinds, inbox)
+    service = Channels(core, core.stores.messages, core.channel_kinds, inbox)
 
     async def close() -> None:
         await service.close()
         opened.close()
 
-    return Feature(services=(service, MessageDesk(service)), close=close)
+    return Feature(services=(service, MessageDesk(service), ChannelLogins(core, service)), close=close)
 
 
 class Channels:
@@ -69,36 +80,62 @@ class Channels:
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._detach: Callable[[], None] | None = None
+        self._is_open = False
 
     async def open(self) -> None:
         """Start what the configuration names."""
+        self._is_open = True
         names = self.core.config.channels
-        waiting = {kept.post.media for name in names for kept in await self.store.outgoing(name)}
+        waiting = {kept.post.media for name in (*names, WEBCHAT) for kept in await self.store.outgoing(name)}
         await self.outbox.sweep(waiting)
-        for name, settings in self.core.config.channels.items():
-            if not settings.enabled or not settings.connects:
-                continue
-            try:
-                channel = self._make(name, settings)
-            except ToolError as error:
-                self._problems[name] = str(error)
-                log.warning("channels.%s: %s", name, error)
-                continue
-            answer = partial(self.talk.answer, name, channel)
-            urgent = self.talk.is_command
-            line = ChannelLine(name, channel, self.store, answer, is_urgent=urgent, let_go=self.outbox.drop)
-            self._lines[name] = line
-            self._tasks[name] = asyncio.create_task(self._keep_going(line))
-        if self._lines:
-            self._detach = self.core.find(Approvals).on_question(self._show_question)
+        for name, settings in names.items():
+            if settings.enabled and settings.connects:
+                self.start(name)
+        if await self.store.outgoing(WEBCHAT):
+            self.start(WEBCHAT)
+        self._detach = self.core.find(Approvals).on_question(self._show_question)
+
+    def start(self, name: str) -> None:
+        """Start a channel of the configuration; what is wrong with it is told by `status`."""
+        try:
+            channel = self.make(name)
+        except ToolError as error:
+            self._problems[name] = str(error)
+            log.warning("channels.%s: %s", name, error)
+            return
+        answer, urgent = partial(self.talk.answer, name, channel), self.talk.is_command
+        line = ChannelLine(name, channel, self.store, answer, is_urgent=urgent, let_go=self.outbox.drop)
+        self._lines[name] = line
+        self._tasks[name] = asyncio.create_task(self._keep_going(line))
+
+    async def stop(self, name: str) -> bool:
+        """End a channel; False where it is not at work."""
+        line, task = self._lines.pop(name, None), self._tasks.pop(name, None)
+        if line is None or task is None:
+            return False
+        task.cancel()
+        await asyncio.wait((task,), timeout=_CLOSE_SECONDS)
+        await line.channel.close()
+        return True
 
     @property
     def lines(self) -> tuple[ChannelLine, ...]:
         """The channels that are at work."""
         return tuple(self._lines.values())
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a gateway runs, so that channels work."""
+        return self._is_open
+
+    async def receive(self, name: str, request: InboundRequest) -> InboundAnswer | None:
+        """Hand a request to the channel that it is for; None where no channel at work takes any."""
+        line = self._lines.get(name)
+        return await line.channel.receive(request) if line and isinstance(line.channel, Receiver) else None
+
     async def close(self) -> None:
         """End every channel."""
+        self._is_open = False
         if self._detach is not None:
             self._detach()
         tasks, self._tasks = list(self._tasks.values()), {}
@@ -197,22 +234,30 @@ class Channels:
         """Return what a channel can do, without what is switched off."""
         config = self.core.config
         is_on = config.tools.message.broadcast.enabled
-        return list_abilities(config.channels, self._kinds, broadcasts=is_on).get(line.name, Abilities(actions=()))
+        return list_abilities(config.channels, self._kinds, broadcasts=is_on).get(line.name, line.channel.abilities)
 
     def find_line(self, channel: str) -> ChannelLine:
         """Return the channel that is meant; the only one where none is named."""
-        if not channel and len(self._lines) == 1:
-            return next(iter(self._lines.values()))
+        named = [line for name, line in self._lines.items() if name != WEBCHAT]
+        if not channel and len(named) == 1:
+            return named[0]
+        if channel == WEBCHAT and WEBCHAT not in self._lines and self._is_open:
+            self.start(WEBCHAT)
         if (line := self._lines.get(channel)) is not None:
             return line
         there = ", ".join(self._lines) or "none; write one under channels, and start `toolcrib gateway`"
         what = f"no channel {quote_short(channel)} is at work" if channel else "name the channel"
         raise ToolError(f"{what}; there are: {there}", code="not_found" if self._lines else "unavailable")
 
-    def _make(self, name: str, settings: ChannelSettings) -> Channel:
-        kind = self._kinds.get(name)
+    def make(self, name: str) -> Channel:
+        """Return a new channel as the configuration says; ToolError in one sentence where it cannot be made."""
+        if name == WEBCHAT:
+            return WebchatChannel(self.core)
+        kind, settings = self._kinds.get(name), self.core.config.channels.get(name)
         if kind is None:
             raise ToolError(f"there is no channel {quote_short(name)}; there are {', '.join(self._kinds)}")
+        if settings is None or not settings.connects:
+            raise ToolError(f"nothing says how to reach {name}: write channels.{name} (docs/channels.md)")
         return kind.make(settings, self.core.way_out)
 
     async def _keep_going(self, line: ChannelLine) -> None:

@@ -142,6 +142,12 @@ class ChannelTalk:
         text = f"{question.shown}\n\nMay it run? /approve {question.id} or /deny {question.id}"
         return place.channel, Post(chat=place.chat, thread=place.thread, text=text, buttons=buttons)
 
+    def find_chat(self, caller: Caller, channel: str) -> str:
+        """Return the chat that a caller is in on a channel, "" for none."""
+        here = self._places.get(caller.session or "")
+        is_there = here is not None and here.channel == channel and here.caller.sender == caller.sender
+        return here.chat if here is not None and is_there and here.caller.group == caller.group else ""
+
     def _cut(self, back: Post, words: str, abilities: Abilities) -> tuple[Post, ...]:
         return tuple(replace(back, text=piece) for piece in split_text(words, abilities.longest))
 
