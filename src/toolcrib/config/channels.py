@@ -12,10 +12,20 @@ from .values import Bool, OwnerName, Password, Port, SenderName, Url, Words, quo
 
 # Which of them a channel of ours takes; one of a plugin's may take any.
 CONNECTION_KEYS: Mapping[str, tuple[str, ...]] = {
+    "email": ("address", "imap", "smtp", "authServ"),
     "irc": ("host", "port", "tls", "nick", "password", "join"),
     "matrix": ("homeserver", "userId", "accessToken", "password"),
     "telegram": ("botToken", "apiBase"),
+    "xmpp": ("jid", "password", "host", "port", "tls", "nick", "join"),
 }
+
+
+class MailServerSettings(Section):
+    host: Words
+    port: Port | None = None
+    user: Words | None = None
+    password: Password | None = Field(default=None, repr=False)
+    tls: Bool = True
 
 
 class ConnectionSettings(Section):
@@ -32,6 +42,11 @@ class ConnectionSettings(Section):
     access_token: Words | None = Field(default=None, alias="accessToken", repr=False)
     bot_token: Words | None = Field(default=None, alias="botToken", repr=False)
     api_base: Url | None = Field(default=None, alias="apiBase")
+    jid: Words | None = None
+    address: Words | None = None
+    imap: MailServerSettings | None = None
+    smtp: MailServerSettings | None = None
+    auth_serv: Words | None = Field(default=None, alias="authServ")
 
     @property
     def connects(self) -> bool:
