@@ -5,7 +5,7 @@ from importlib import import_module
 
 from toolcrib.define.channel import ChannelKind
 
-_NAMES = ("irc", "matrix", "telegram", "xmpp")
+_NAMES = ("email", "irc", "matrix", "telegram", "xmpp")
 
 
 class ShippedChannels(Mapping[str, ChannelKind]):
