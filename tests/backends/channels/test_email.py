@@ -142,16 +142,25 @@ def test_whoever_writes_too_often_is_not_heard_for_an_hour() -> None:
 async def server(*lines: bytes) -> AsyncIterator[Any]:
     """Give the settings of a server that says one line to each that it hears, and then ends the connection."""
 
+    ended = asyncio.Event()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for each in lines:
-            writer.write(each)
-            if not await reader.readline():
-                break
-        writer.close()
+        try:
+            for each in lines:
+                writer.write(each)
+                if not await reader.readline():
+                    break
+            writer.close()
+            await writer.wait_closed()
+        except ConnectionError:
+            return  # who was told enough has gone
+        finally:
+            ended.set()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
         yield SimpleNamespace(host="127.0.0.1", port=port, tls=False, user=None, password=None)
+        await ended.wait()
 
 
 async def test_a_message_is_doubtful_only_after_it_was_sent() -> None:
