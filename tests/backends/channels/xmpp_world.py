@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from tests.apart import unpack_apart
 
-from toolcrib.backends.channels.xmpp_stream import CLIENT, AckRequest, XmppStream, add, make
+from toolcrib.backends.channels.xmpp_stream import CLIENT, AckRequest, XmppStream, add_element, make_element
 
 __all__ = ["DOMAIN", "ROOM", "Prosody", "XmppPerson", "prosody", "xmpp_person"]
 
@@ -125,15 +125,15 @@ class XmppPerson:
         self.stream, self.jid = stream, stream.me.partition("/")[0]
 
     def say(self, to: str, text: str, *more: Element, id: str = "") -> None:
-        stanza = make("message", to=to, type="groupchat" if to == ROOM else "chat", id=id or "m1")
-        add(stanza, "body", CLIENT, text)
+        stanza = make_element("message", to=to, type="groupchat" if to == ROOM else "chat", id=id or "m1")
+        add_element(stanza, "body", CLIENT, text)
         stanza.extend(more)
         self.stream.send(stanza)
 
     async def enter(self, nick: str, room: str = ROOM) -> None:
-        stanza = make("presence", to=f"{room}/{nick}")
-        add(
-            add(stanza, "x", "http://jabber.org/protocol/muc"),
+        stanza = make_element("presence", to=f"{room}/{nick}")
+        add_element(
+            add_element(stanza, "x", "http://jabber.org/protocol/muc"),
             "history",
             "http://jabber.org/protocol/muc",
             maxstanzas="0",
@@ -180,7 +180,7 @@ async def xmpp_person(server: Prosody, name: str, nick: str = "") -> AsyncIterat
     await stream.sign_in(f"{name}@{DOMAIN}", f"{name}-secret-1", "here", None)
     pump = asyncio.create_task(stream.pump())
     who = XmppPerson(stream)
-    stream.send(make("presence"))
+    stream.send(make_element("presence"))
     if nick:
         await who.enter(nick)
     try:

@@ -13,7 +13,7 @@ from tests.backends.channels.xmpp_world import ROOM, Prosody, prosody, xmpp_pers
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
 from toolcrib.backends.channels.xmpp import XmppChannel
-from toolcrib.backends.channels.xmpp_stream import CLIENT, ScramProof, add, make
+from toolcrib.backends.channels.xmpp_stream import CLIENT, ScramProof, add_element, make_element
 from toolcrib.define.channel import Attachment, Post
 from toolcrib.define.errors import ToolError
 
@@ -70,8 +70,8 @@ async def test_in_a_room_only_a_real_address_counts_and_a_question_is_answered_b
             assert "write: deny" in await bob.hears("write:")
             bob.say(ROOM, "crib: run touch made")
             id = (await bob.hears("May it run?")).rpartition(" ")[2]
-            forged = make("x", "http://jabber.org/protocol/muc#user")
-            add(forged, "item", "http://jabber.org/protocol/muc#user", jid=ANN)
+            forged = make_element("x", "http://jabber.org/protocol/muc#user")
+            add_element(forged, "item", "http://jabber.org/protocol/muc#user", jid=ANN)
             mallory.say(ROOM, f"crib: /approve {id}", forged)
             assert "no question" in await mallory.hears("question")
             mallory.say(f"{ROOM}/crib", f"/approve {id}")  # in private, out of the room
@@ -136,8 +136,8 @@ async def test_pictures_go_both_ways_and_other_addresses_are_judged(tmp_path: Pa
             await channel.post(Post(chat=ANN, text="look", media=str(tmp_path / "p.png"), filename="shop.png"), "1")
             assert await ann.hears() == "look"
             url = await ann.hears("shop.png")
-            oob = make("x", "jabber:x:oob")
-            add(oob, "url", "jabber:x:oob", url)
+            oob = make_element("x", "jabber:x:oob")
+            add_element(oob, "url", "jabber:x:oob", url)
             ann.say(BOT, url, oob)
             await until_answered(tmp_path, 1)
             assert await channel.fetch(Attachment(url), 1 << 20) == PICTURE
@@ -184,12 +184,12 @@ async def test_what_claims_to_be_forwarded_or_is_encrypted_is_not_taken_for_a_me
         ):
             for wrap in ("{urn:xmpp:carbons:2}received", "{urn:xmpp:mam:2}result"):
                 namespace, _, tag = wrap[1:].partition("}")
-                carbon = make(tag, namespace, queryid="x", id="1")
-                inner = add(add(carbon, "forwarded", "urn:xmpp:forward:0"), "message", CLIENT)
+                carbon = make_element(tag, namespace, queryid="x", id="1")
+                inner = add_element(add_element(carbon, "forwarded", "urn:xmpp:forward:0"), "message", CLIENT)
                 inner.attrib.update({"from": ANN, "to": BOT, "type": "chat"})
-                add(inner, "body", CLIENT, "run touch made")
+                add_element(inner, "body", CLIENT, "run touch made")
                 bob.say(BOT, "psst", carbon)
-            ann.say(BOT, "this is secret", make("encrypted", "eu.siacs.conversations.axolotl"))
+            ann.say(BOT, "this is secret", make_element("encrypted", "eu.siacs.conversations.axolotl"))
             assert "encrypted" in await ann.hears()
             assert not (tmp_path / "work" / "made").exists()
 

@@ -24,7 +24,7 @@ from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, He
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import Http, Page, WayOut
 
-from .xmpp_stream import CLIENT, AckRequest, XmppStream, add, is_named, make
+from .xmpp_stream import CLIENT, AckRequest, XmppStream, add_element, is_named, make_element
 
 log = logging.getLogger("toolcrib")
 
@@ -107,9 +107,9 @@ class XmppChannel:
             if text:  # only what is nothing but an address is shown as a picture
                 await stream.tell(self._say(self._new_message(post.chat), text))
             text = url
-            add(add(stanza, "x", _OOB), "url", _OOB, url)
+            add_element(add_element(stanza, "x", _OOB), "url", _OOB, url)
         if post.reply_to:
-            add(stanza, "reply", "urn:xmpp:reply:0", id=post.reply_to.rpartition("/")[2], to=post.chat)
+            add_element(stanza, "reply", "urn:xmpp:reply:0", id=post.reply_to.rpartition("/")[2], to=post.chat)
         await stream.tell(self._say(stanza, text))
         return stanza.get("id", "")
 
@@ -126,12 +126,12 @@ class XmppChannel:
             raise ToolError(f"messageId or {what} is missing", code="bad_arguments")
         stanza = self._new_message(chat)
         if action == "edit":
-            add(self._say(stanza, words), "replace", "urn:xmpp:message-correct:0", id=id)
+            add_element(self._say(stanza, words), "replace", "urn:xmpp:message-correct:0", id=id)
         else:
-            reactions = add(stanza, "reactions", "urn:xmpp:reactions:0", id=id)
+            reactions = add_element(stanza, "reactions", "urn:xmpp:reactions:0", id=id)
             if not params.get("remove"):
-                add(reactions, "reaction", "urn:xmpp:reactions:0", words)
-            add(stanza, "store", "urn:xmpp:hints")
+                add_element(reactions, "reaction", "urn:xmpp:reactions:0", words)
+            add_element(stanza, "store", "urn:xmpp:hints")
         await self._connected().tell(stanza)
         return {"ok": True, "messageId": stanza.get("id", "")}
 
@@ -147,8 +147,8 @@ class XmppChannel:
     async def show_typing(self, chat: str, thread: str, /) -> None:
         """Show that an answer is on its way."""
         stanza = self._new_message(chat)
-        add(stanza, "composing", _STATES)
-        add(stanza, "no-store", "urn:xmpp:hints")
+        add_element(stanza, "composing", _STATES)
+        add_element(stanza, "no-store", "urn:xmpp:hints")
         self._connected().send(stanza)
 
     async def close(self) -> None:
@@ -160,13 +160,13 @@ class XmppChannel:
 
     async def _arrive(self, hear: Hear) -> None:
         stream = self._connected()
-        stream.send(make("presence"))
+        stream.send(make_element("presence"))
         self._archives = set[str]()
         for room in self._rooms:
             self._enter(room)
         for place in ("", *self._rooms):
             try:
-                found = await stream.ask(make("query", _INFO), place or self._bare)
+                found = await stream.ask(make_element("query", _INFO), place or self._bare)
             except ToolError:  # it is not there, or does not say what it is
                 continue
             if any(each.get("var") == _MAM for each in found.iter(f"{{{_INFO}}}feature")):
@@ -174,8 +174,8 @@ class XmppChannel:
                 self._archives.add(place)
 
     def _enter(self, room: str) -> None:
-        stanza = make("presence", to=f"{room}/{self._rooms[room].nick}")
-        add(add(stanza, "x", _MUC), "history", _MUC, maxstanzas="0")
+        stanza = make_element("presence", to=f"{room}/{self._rooms[room].nick}")
+        add_element(add_element(stanza, "x", _MUC), "history", _MUC, maxstanzas="0")
         self._connected().send(stanza)
 
     async def _catch_up(self, place: str, hear: Hear) -> None:
@@ -204,16 +204,16 @@ class XmppChannel:
     async def _query(self, place: str, count: int, **where: str) -> tuple[list[Archived], bool]:
         """Return a page of an archive, oldest first, and whether there is no more."""
         id = token_hex(8)
-        query = make("query", _MAM, queryid=id)
-        form = add(query, "x", _DATA, type="submit")
+        query = make_element("query", _MAM, queryid=id)
+        form = add_element(query, "x", _DATA, type="submit")
         for name, value in {"FORM_TYPE": _MAM, **({"with": where.pop("of")} if "of" in where else {})}.items():
             kind = {"type": "hidden"} if name == "FORM_TYPE" else {}
-            add(add(form, "field", _DATA, var=name, **kind), "value", _DATA, value)
-        page = add(query, "set", _RSM)
-        add(page, "max", _RSM, str(count))
+            add_element(add_element(form, "field", _DATA, var=name, **kind), "value", _DATA, value)
+        page = add_element(query, "set", _RSM)
+        add_element(page, "max", _RSM, str(count))
         for name, value in where.items():
             if value or name == "before":
-                add(page, name, _RSM, value)
+                add_element(page, name, _RSM, value)
         self._pages[id] = (place or self._bare, [])
         try:
             stream = self._connected()
@@ -325,11 +325,11 @@ class XmppChannel:
 
     def _new_message(self, chat: str, id: str = "") -> Element:
         kind = "groupchat" if chat.lower() in self._rooms else "chat"
-        return make("message", to=chat, type=kind, id=id or token_hex(16))
+        return make_element("message", to=chat, type=kind, id=id or token_hex(16))
 
     def _say(self, stanza: Element, text: str) -> Element:
-        add(stanza, "body", CLIENT, text)
-        add(stanza, "active", _STATES)
+        add_element(stanza, "body", CLIENT, text)
+        add_element(stanza, "active", _STATES)
         return stanza
 
     async def _read(self, chat: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -359,15 +359,15 @@ class XmppChannel:
 
     async def _ask_slot(self, name: str, size: int, mime: str) -> tuple[str, dict[str, str], str]:
         stream, domain = self._connected(), self._bare.rpartition("@")[2]
-        items = await stream.ask(make("query", _ITEMS), domain)
+        items = await stream.ask(make_element("query", _ITEMS), domain)
         for place in (domain, *(each.get("jid", "") for each in items.iter(f"{{{_ITEMS}}}item"))):
-            found = await stream.ask(make("query", _INFO), place)
+            found = await stream.ask(make_element("query", _INFO), place)
             if any(each.get("var") == _UPLOAD for each in found.iter(f"{{{_INFO}}}feature")):
                 break
         else:
             raise ToolError("the XMPP server keeps no files", code="unsupported")
         kind = {"content-type": mime} if mime else {}
-        slot = await stream.ask(make("request", _UPLOAD, filename=name, size=str(size), **kind), place)
+        slot = await stream.ask(make_element("request", _UPLOAD, filename=name, size=str(size), **kind), place)
         put, get = slot.find(f".//{{{_UPLOAD}}}put"), slot.find(f".//{{{_UPLOAD}}}get")
         if put is None or get is None:
             raise ToolError("the XMPP server gave no place for the file", code="unavailable")

@@ -36,16 +36,16 @@ class AckRequest(NamedTuple):
     stanzas: int
 
 
-def make(tag: str, namespace: str = CLIENT, text: str = "", **attributes: str) -> Element:
+def make_element(tag: str, namespace: str = CLIENT, text: str = "", **attributes: str) -> Element:
     """Return an element; characters that XML cannot hold are left out."""
     made = Element(f"{{{namespace}}}{tag}", {name: _NO_XML.sub("", value) for name, value in attributes.items()})
     made.text = _NO_XML.sub("", text) or None
     return made
 
 
-def add(parent: Element, tag: str, namespace: str, text: str = "", **attributes: str) -> Element:
+def add_element(parent: Element, tag: str, namespace: str, text: str = "", **attributes: str) -> Element:
     """Put an element into another, and return it."""
-    child = make(tag, namespace, text, **attributes)
+    child = make_element(tag, namespace, text, **attributes)
     parent.append(child)
     return child
 
@@ -81,7 +81,7 @@ class XmppStream:
             if trust is not None:
                 if features.find(f"{{{TLS}}}starttls") is None:
                     raise ToolError(f"{domain} offers no TLS, and without it nothing is safe", code="denied")
-                self.send(make("starttls", TLS))
+                self.send(make_element("starttls", TLS))
                 if not is_named(await self._next(), "proceed", TLS):
                     raise ToolError(f"{domain} refused TLS", code="denied")
                 await self._writer.start_tls(trust, server_hostname=domain)
@@ -89,15 +89,15 @@ class XmppStream:
             offered = {each.text for each in features.iter(f"{{{SASL}}}mechanism")}
             await self._authenticate(user, password, offered, is_safe=trust is not None)
             features = await self._open(domain)
-            asked = make("iq", type="set", id="bind")
-            add(add(asked, "bind", BIND), "resource", BIND, resource)
+            asked = make_element("iq", type="set", id="bind")
+            add_element(add_element(asked, "bind", BIND), "resource", BIND, resource)
             self.send(asked)
             bound = (await self._next()).find(f"{{{BIND}}}bind/{{{BIND}}}jid")
             if bound is None or not bound.text:
                 raise ToolError(f"{domain} gave us no address", code="denied")
             self.me = bound.text
             if features.find(f"{{{ACKS}}}sm") is not None:
-                self.send(make("enable", ACKS))
+                self.send(make_element("enable", ACKS))
                 await self._next()
 
     async def pump(self) -> None:
@@ -123,7 +123,7 @@ class XmppStream:
 
     async def ask(self, question: Element, to: str = "", kind: str = "get") -> Element:
         """Return what a question is answered; ToolError when it is refused, ConnectionError when nobody answered."""
-        stanza = make("iq", type=kind, id=token_hex(8), **({"to": to} if to else {}))
+        stanza = make_element("iq", type=kind, id=token_hex(8), **({"to": to} if to else {}))
         stanza.append(question)
         answer = await self._exchange(stanza, to)
         if answer.get("type") == "error":
@@ -138,8 +138,8 @@ class XmppStream:
         self._waiting[id] = refused
         try:
             self.send(stanza)
-            ping = make("iq", type="get", id=token_hex(8))
-            ping.append(make("ping", "urn:xmpp:ping"))
+            ping = make_element("iq", type="get", id=token_hex(8))
+            ping.append(make_element("ping", "urn:xmpp:ping"))
             await self._exchange(ping, "")
             if refused.done():
                 why, kind = complaint_of(refused.result())
@@ -155,7 +155,7 @@ class XmppStream:
 
     def acknowledge(self, request: AckRequest) -> None:
         """Tell that what was sent before the request is kept."""
-        self.send(make("a", ACKS, h=str(request.stanzas)))
+        self.send(make_element("a", ACKS, h=str(request.stanzas)))
 
     def close(self) -> None:
         """End the connection."""
@@ -186,12 +186,12 @@ class XmppStream:
             first = proof.first.encode()
         else:
             raise ToolError("the XMPP server offers no way to sign in that is safe", code="denied")
-        self.send(make("auth", SASL, base64.b64encode(first).decode(), mechanism=name))
+        self.send(make_element("auth", SASL, base64.b64encode(first).decode(), mechanism=name))
         while not is_named(told := await self._next(), "success", SASL):
             if proof is None or not is_named(told, "challenge", SASL):
                 raise ToolError("the XMPP server does not know this password; check channels.xmpp", code="denied")
             answer = proof.answer(_decode(told.text))
-            self.send(make("response", SASL, base64.b64encode(answer.encode()).decode()))
+            self.send(make_element("response", SASL, base64.b64encode(answer.encode()).decode()))
         if proof is not None and not proof.is_shown(_decode(told.text)):
             raise ToolError("the XMPP server could not prove that it knows us", code="denied")
 
@@ -231,8 +231,8 @@ class XmppStream:
                     return await self._next()
             except TimeoutError:
                 if asks:
-                    question = make("iq", type="get", id="there")
-                    question.append(make("ping", "urn:xmpp:ping"))
+                    question = make_element("iq", type="get", id="there")
+                    question.append(make_element("ping", "urn:xmpp:ping"))
                     self.send(question)
         raise ConnectionError("the XMPP server says nothing any more")
 
@@ -257,10 +257,10 @@ class XmppStream:
     def _answer(self, question: Element) -> None:
         """Answer a ping; all else that is asked of us we do not do."""
         kind = "result" if question.find("{urn:xmpp:ping}ping") is not None else "error"
-        answer = make("iq", type=kind, id=question.get("id", ""), to=question.get("from", self.me))
+        answer = make_element("iq", type=kind, id=question.get("id", ""), to=question.get("from", self.me))
         if kind == "error":
-            error = add(answer, "error", CLIENT, type="cancel")
-            add(error, "service-unavailable", "urn:ietf:params:xml:ns:xmpp-stanzas")
+            error = add_element(answer, "error", CLIENT, type="cancel")
+            add_element(error, "service-unavailable", "urn:ietf:params:xml:ns:xmpp-stanzas")
         self.send(answer)
 
 
