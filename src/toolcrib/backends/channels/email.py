@@ -67,7 +67,8 @@ class EmailChannel:
             while True:
                 for uid, size in await box.list_behind(uid):  # noqa: B020  it is the cursor
                     raw = await box.fetch(uid, _MAIL_BYTES)
-                    said = self._read(raw, f"{validity}:{uid}", is_whole=size <= _MAIL_BYTES)
+                    # in a thread: a letter can be made so that the parser takes seconds
+                    said = await asyncio.to_thread(self._read, raw, f"{validity}:{uid}", is_whole=size <= _MAIL_BYTES)
                     await hear([said] if said is not None else [], f"{validity}:{uid}")
                 await box.wait()
         finally:
