@@ -113,8 +113,9 @@ async def test_pictures_go_both_ways(tmp_path: Path) -> None:
             async def hear(messages: Sequence[HeardMessage], cursor: str) -> None:
                 heard.extend(messages)
 
-            listening = asyncio.create_task(channel.listen(hear, "", lambda: None))
-            await asyncio.wait((listening,), timeout=0.5)
+            connected = asyncio.Event()
+            listening = asyncio.create_task(channel.listen(hear, "", connected.set))
+            await connected.wait()
             await servers.send(mail, vouched=True)
             await until(lambda: bool(heard))
             listening.cancel()
