@@ -16,13 +16,23 @@ from .values import Bool, OwnerName, Password, Port, SenderName, Url, Words, quo
 # Which of them a channel of ours takes; one of a plugin's may take any.
 CONNECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "discord": ("token", "apiBase"),
+    "email": ("address", "imap", "smtp", "authServ"),
     "irc": ("host", "port", "tls", "nick", "password", "join"),
     "matrix": ("homeserver", "userId", "accessToken", "password"),
     "slack": ("botToken", "appToken", "apiBase"),
     "telegram": ("botToken", "apiBase"),
     "webhook": ("url", "secret"),
     "whatsapp": ("phoneNumberId", "accessToken", "verifyToken", "appSecret", "apiBase"),
+    "xmpp": ("jid", "password", "host", "port", "tls", "nick", "join"),
 }
+
+
+class MailServerSettings(Section):
+    host: Words
+    port: Port | None = None
+    user: Words | None = None
+    password: Password | None = Field(default=None, repr=False)
+    tls: Bool = True
 
 
 class ConnectionSettings(Section):
@@ -47,6 +57,11 @@ class ConnectionSettings(Section):
     url: Url | None = None
     secret: Words | None = Field(default=None, repr=False)
     options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
+    jid: Words | None = None
+    address: Words | None = None
+    imap: MailServerSettings | None = None
+    smtp: MailServerSettings | None = None
+    auth_serv: Words | None = Field(default=None, alias="authServ")
 
     @property
     def connects(self) -> bool:

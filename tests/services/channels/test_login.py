@@ -114,6 +114,7 @@ async def test_a_telegram_chat_is_described_to_who_is_in_it(tmp_path: Path) -> N
         async with assistant_on("telegram", tmp_path, settings) as crib:
             told = await crib.belt(OWNER).call("telegram_chat", {"chatId": "-100"})
             assert told.details == {
+                "channel": "telegram", "to": "-100",
                 "ok": True, "chat": {"title": "Shop", "type": "supergroup"}, "members": 3,
                 "administrators": [{"id": "7", "name": "Ann"}],
             }  # fmt: skip

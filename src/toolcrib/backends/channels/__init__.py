@@ -5,7 +5,7 @@ from importlib import import_module
 
 from toolcrib.define.channel import ChannelKind
 
-_NAMES = ("discord", "irc", "matrix", "slack", "telegram", "webhook", "whatsapp")
+_NAMES = ("discord", "email", "irc", "matrix", "slack", "telegram", "webhook", "whatsapp", "xmpp")
 
 
 class ShippedChannels(Mapping[str, ChannelKind]):

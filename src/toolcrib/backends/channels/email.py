@@ -1,0 +1,311 @@
+"""E-mail: a mailbox is read over IMAP behind a cursor, answers go out over SMTP. One chat is one address.
+
+Anybody can write any name and address below a letter. `From` counts where the server that took the message in vouches
+for it; an address that nobody vouches for has an id that no list names by accident. What machines write is not
+answered, so that two of them never talk for ever.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import formatdate, parsedate_to_datetime
+from hashlib import sha256
+from html.parser import HTMLParser
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Any
+
+from toolcrib.define.caller import Sender
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.display import strip_to_line
+from toolcrib.define.errors import ToolError
+from toolcrib.define.web import WayOut
+
+from .mail_wire import ImapSession, MailRoute, hand_over
+
+log = logging.getLogger("toolcrib")
+
+_MAIL_BYTES = 25 << 20  # of one message that are read
+_MAX_AN_HOUR, _HOUR = 30, 3_600.0  # messages of one sender that are heard: a machine that does not say so is one
+_MAX_SUBJECTS, _SUBJECT_CHARS = 1_000, 200
+_ADDRESS = re.compile(r"[!#-'*+./0-9=?A-Z^-~-]{1,64}@[A-Za-z0-9.-]{1,250}")  # in ASCII: no letter that looks like one
+_ID = re.compile(r"<([!-;=?-~]{1,250})>")
+_MACHINES = re.compile(r"(?i)(mailer-daemon|postmaster|bounces?|no-?reply|do-?not-?reply)([+-].*)?@.*")
+_QUOTE = re.compile(r"(?m)(^[^\n>]{0,200}:\s*\n+)?^>|^-- ?$|^-{2,}\s*Original Message")
+_BLOCKS = frozenset({"p", "div", "br", "li", "tr", "table", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4"})
+_UNSEEN = frozenset({"script", "style", "head", "title", "template"})
+
+
+class EmailChannel:
+    """One mailbox."""
+
+    abilities = Abilities(actions=("send", "broadcast", "reply"), media=True, longest=100_000)
+
+    def __init__(self, settings: Any, route: MailRoute, now: Callable[[], float] = time.time) -> None:
+        self._settings, self._route, self._now = settings, route, now
+        self._address = settings.address.lower()
+        self._subjects: OrderedDict[str, str] = OrderedDict()  # by thread
+        self._times: dict[str, deque[float]] = {}  # by sender: when the last messages came
+
+    async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
+        """Read what comes; what was there before the first time is not answered."""
+        box = await ImapSession.open(self._settings.imap, self._route)
+        try:
+            validity, coming = await box.select()
+            known, _, last = cursor.partition(":")
+            uid = int(last) if known == str(validity) else coming - 1
+            if known not in ("", str(validity)):
+                log.warning("email: the mailbox was numbered anew; what came meanwhile is not answered")
+            if cursor != f"{validity}:{uid}":
+                await hear([], f"{validity}:{uid}")
+            ready()
+            while True:
+                for uid, size in await box.list_behind(uid):  # noqa: B020  it is the cursor
+                    raw = await box.fetch(uid, _MAIL_BYTES)
+                    # in a thread: a letter can be made so that the parser takes seconds
+                    said = await asyncio.to_thread(self._read, raw, f"{validity}:{uid}", is_whole=size <= _MAIL_BYTES)
+                    await hear([said] if said is not None else [], f"{validity}:{uid}")
+                await box.wait()
+        finally:
+            box.close()
+
+    async def post(self, post: Post, key: str, /) -> str:
+        """Send a message; its id follows from its key, so that who gets it twice can tell."""
+        if not _ADDRESS.fullmatch(post.chat):
+            raise ToolError(f"{strip_to_line(post.chat)[:80]!r} is no e-mail address", code="bad_arguments")
+        made = EmailMessage(policy=policy.SMTP)
+        id = f"{sha256(key.encode()).hexdigest()[:32]}.toolcrib@{self._address.rpartition('@')[2]}"
+        answered = [each for each in dict.fromkeys((post.thread, post.reply_to)) if _ID.fullmatch(f"<{each}>")]
+        first = strip_to_line(post.text)[:60] or post.filename or "a file"
+        subject = self._subjects.get(post.thread, "your message" if answered else first)
+        made["From"], made["To"], made["Date"] = self._address, post.chat, formatdate(self._now())
+        made["Message-ID"], made["Auto-Submitted"] = f"<{id}>", "auto-replied" if answered else "auto-generated"
+        made["Subject"] = re.sub(r"(?i)\A(re:\s*)*", "Re: ", subject) if answered else subject
+        if answered:
+            made["In-Reply-To"] = f"<{answered[-1]}>"
+            made["References"] = " ".join(f"<{each}>" for each in answered)
+        else:
+            self._note_subject(id, subject)
+        made.set_content(post.text.encode(errors="replace").decode() or " ")
+        if post.media:
+            name = strip_to_line(post.filename) or Path(post.media).name
+            kind, _, part = (guess_type(name)[0] or "application/octet-stream").partition("/")
+            data = await asyncio.to_thread(Path(post.media).read_bytes)
+            made.add_attachment(data, maintype=kind, subtype=part, filename=name)
+        await hand_over(self._settings.smtp, self._route, self._address, post.chat, made.as_bytes())
+        return id
+
+    async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
+        raise ToolError(f"email cannot {action}; it can {', '.join(self.abilities.actions)}", code="unsupported")
+
+    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+        """Return what came with a message, which is read from the mailbox again."""
+        validity, uid, index = (int(each) for each in attachment.ref.split(":"))
+        box = await ImapSession.open(self._settings.imap, self._route)
+        try:
+            is_there = (await box.select())[0] == validity
+            raw = await box.fetch(uid, _MAIL_BYTES) if is_there else b""
+        finally:
+            box.close()
+        parts = _list_parts(message_from_bytes(raw, policy=policy.default))
+        if index >= len(parts):
+            raise ToolError("the message is no longer in the mailbox", code="not_found")
+        data = _decode(parts[index])
+        if len(data) > most:
+            raise ToolError(f"the file has {len(data)} bytes, and {most} is the most", code="too_large")
+        return data
+
+    async def show_typing(self, chat: str, thread: str, /) -> None:
+        """Do nothing: there is no such thing."""
+
+    async def close(self) -> None:
+        """Do nothing: who listens ends its own connection."""
+
+    # What is heard
+
+    def _read(self, raw: bytes, place: str, *, is_whole: bool) -> HeardMessage | None:
+        """Return what a message says, None where it is not for us to answer."""
+        try:
+            return self._to_message(message_from_bytes(raw, policy=policy.default), place, is_whole=is_whole)
+        except Exception:  # one that breaks the parser would stand before all others for ever
+            log.exception("email: a message cannot be read; it is passed over")
+            return None
+
+    def _to_message(self, mail: EmailMessage, place: str, *, is_whole: bool) -> HeardMessage | None:
+        address = read_address(mail)
+        if not address or address == self._address or is_automatic(mail) or _MACHINES.fullmatch(address):
+            return None
+        if self._is_too_often(address):
+            log.warning("email: %s writes more than %d messages an hour; one was passed over", address, _MAX_AN_HOUR)
+            return None
+        own, answered = _find_ids(mail, "Message-ID"), _find_ids(mail, "References", "In-Reply-To")
+        thread = (*answered, *own, "")[0]
+        subject = strip_to_line(str(mail.get("Subject", "")))[:_SUBJECT_CHARS]
+        self._note_subject(thread, subject)
+        text = cut_quoted(_find_text(mail))
+        if not answered and subject and not text.startswith("/"):
+            text = f"{subject}\n\n{text}"
+        files = tuple(
+            Attachment(f"{place}:{index}", strip_to_line(part.get_filename() or ""), part.get_content_type(), size)
+            for index, part in enumerate(_list_parts(mail))
+            if (size := len(_decode(part))) and is_whole
+        )
+        is_sure = is_vouched(mail, address, self._settings.auth_serv or "")
+        return HeardMessage(
+            id=(*own, place)[0],
+            chat=address,
+            sender=Sender(id=address if is_sure else f"~{address}", name=_find_name(mail)),
+            thread=thread,
+            text=text if is_whole else f"{text}\n\n[the message is too large: what came with it is left out]",
+            attachments=files,
+            at=_find_time(mail),
+        )
+
+    def _is_too_often(self, address: str) -> bool:
+        now = self._now()
+        self._times = {who: each for who, each in self._times.items() if each[-1] + _HOUR > now}
+        times = self._times.setdefault(address, deque(maxlen=_MAX_AN_HOUR))
+        if len(times) == _MAX_AN_HOUR and times[0] + _HOUR > now:
+            return True
+        times.append(now)
+        return False
+
+    def _note_subject(self, thread: str, subject: str) -> None:
+        if thread and subject:
+            self._subjects.setdefault(thread, subject)
+            while len(self._subjects) > _MAX_SUBJECTS:
+                self._subjects.popitem(last=False)
+
+
+def read_address(mail: EmailMessage) -> str:
+    """Return the address that a message says it is from; "" when it names none, or more than one."""
+    fields = mail.get_all("From", [])
+    found = [each.addr_spec for each in fields[0].addresses] if len(fields) == 1 else []
+    return found[0].lower() if len(found) == 1 and _ADDRESS.fullmatch(found[0]) else ""
+
+
+def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
+    """Tell whether our own server says that a message comes from where it says (RFC 8601).
+
+    Only the topmost result under the server's name counts: those below it may have come with the message. A sender that
+    is not written as it should be may be read in two ways, and counts in none.
+    """
+    if mail["From"].defects:
+        return False
+    domain = address.rpartition("@")[2]
+    for field in mail.get_all("Authentication-Results", []) if server else ():
+        name, _, results = _drop_comments(str(field)).partition(";")
+        if name.lower().split()[:1] != [server.lower()]:
+            continue
+        for each in results.lower().split(";"):
+            words = each.split()
+            told = dict(word.split("=", 1) for word in words if "=" in word)
+            if words[:1] == ["dmarc=pass"] and told.get("header.from") == domain:
+                return True
+            signer = told.get("header.d", "")
+            if words[:1] == ["dkim=pass"] and "." in signer and f".{domain}".endswith(f".{signer}"):
+                return True
+        return False
+    return False
+
+
+def is_automatic(mail: EmailMessage) -> bool:
+    """Tell whether a machine wrote a message, or a list sent it on."""
+    said = str(mail.get("Auto-Submitted", "no")).partition(";")[0].strip().lower()
+    bulk = str(mail.get("Precedence", "")).strip().lower() in ("bulk", "list", "junk", "auto_reply")
+    is_bounce = any(str(each).strip() == "<>" for each in mail.get_all("Return-Path", []))
+    return said != "no" or bulk or is_bounce or "List-Id" in mail or mail.get_content_type() == "multipart/report"
+
+
+def cut_quoted(text: str) -> str:
+    """Return what somebody wrote, without what they answer to and what stands below every letter."""
+    found = _QUOTE.search(text)
+    return (text[: found.start()].strip() if found else "") or text.strip()
+
+
+class _TextOfPage(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self._hidden = list[str](), 0
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._hidden += tag in _UNSEEN
+        self.words.extend("\n" * (tag in _BLOCKS))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in _UNSEEN and self._hidden > 0
+        self.words.extend("\n" * (tag in _BLOCKS))
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.words.append(re.sub(r"\s+", " ", data))
+
+
+def _find_text(mail: EmailMessage) -> str:
+    body = mail.get_body(("plain", "html"))
+    if body is None:
+        return ""
+    charset = body.get_content_charset("utf-8")
+    try:
+        text = _decode(body).decode(charset, "replace")
+    except LookupError:
+        text = _decode(body).decode("utf-8", "replace")
+    if body.get_content_type() == "text/html":
+        page = _TextOfPage()
+        page.feed(text)
+        page.close()
+        text = re.sub(r"\s*\n\s*", "\n", "".join(page.words))
+    return text.replace("\r\n", "\n")
+
+
+def _decode(part: Any) -> bytes:
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b""
+
+
+def _list_parts(mail: Any) -> list[Any]:
+    """Return the parts that are files."""
+    leaves = [each for each in mail.walk() if not each.is_multipart()]
+    return [each for each in leaves if each.get_filename() or each.get_content_maintype() != "text"]
+
+
+def _find_ids(mail: EmailMessage, *names: str) -> tuple[str, ...]:
+    return tuple(id for name in names for field in mail.get_all(name, []) for id in _ID.findall(str(field)))
+
+
+def _find_name(mail: EmailMessage) -> str | None:
+    return strip_to_line(mail["From"].addresses[0].display_name)[:80] or None
+
+
+def _find_time(mail: EmailMessage) -> float:
+    try:
+        return parsedate_to_datetime(str(mail.get("Date", ""))).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _drop_comments(text: str) -> str:
+    """Return a header without what stands in brackets or quotes: anybody may have written that."""
+    kept, depth, is_quoted = list[str](), 0, False
+    for each in re.sub(r"\\.", "", text):
+        is_quoted ^= each == '"' and not depth
+        depth += each == "(" and not is_quoted
+        kept.append("" if depth or is_quoted else each)
+        depth -= each == ")" and depth > 0
+    return "".join(kept)
+
+
+def _make(settings: Any, way_out: WayOut) -> EmailChannel:
+    if not (settings.imap and settings.smtp and _ADDRESS.fullmatch(settings.address or "")):
+        raise ToolError("email needs address, imap and smtp: channels: {email: {address: .., imap: {host: ..}, ..}}")
+    if not (settings.imap.user and settings.imap.password):
+        raise ToolError("email needs imap.user and imap.password, to read the mailbox")
+    return EmailChannel(settings, MailRoute(way_out.dial_own))
+
+
+KIND = ChannelKind(EmailChannel.abilities, _make)

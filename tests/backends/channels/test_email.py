@@ -1,0 +1,190 @@
+"""What a letter is worth: who it is from, whether a machine wrote it, what it says; and servers that misbehave."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from email import message_from_string, policy
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from toolcrib.backends.channels.email import EmailChannel, cut_quoted, is_automatic, is_vouched, read_address
+from toolcrib.backends.channels.mail_wire import ImapSession, MailRoute, hand_over
+from toolcrib.define.channel import HeardMessage, Post
+from toolcrib.define.errors import ToolError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+
+ROUTE = MailRoute(asyncio.open_connection)
+
+
+def parse(*lines: str) -> Any:
+    return message_from_string("\n".join(lines), policy=policy.default)
+
+
+def channel(**own: Any) -> EmailChannel:
+    settings = SimpleNamespace(address="crib@x.test", auth_serv="mx.x.test", imap=None, smtp=None)
+    return EmailChannel(SimpleNamespace(**{**vars(settings), **own}), ROUTE)
+
+
+@pytest.mark.parametrize(
+    ("results", "is_sure"),
+    [
+        (["mx.x.test; dmarc=pass (p=REJECT) header.from=x.test"], True),
+        (["MX.x.test 1; spf=fail; DMARC=Pass header.from=X.test"], True),
+        (["mx.x.test; dkim=pass header.d=x.test header.s=k"], True),
+        (["other.test; dmarc=pass header.from=x.test"], False),
+        (["mx.x.test.evil; dmarc=pass header.from=x.test"], False),
+        (["mx.x.test; dmarc=pass header.from=evil.test"], False),
+        (["mx.x.test; dmarc=pass"], False),
+        (["mx.x.test; dmarc=fail header.from=x.test", "mx.x.test; dmarc=pass header.from=x.test"], False),
+        (["mx.x.test; dkim=pass header.d=evilx.test"], False),
+        (["mx.x.test; dkim=pass header.d=sub.x.test"], False),
+        (["mx.x.test; dkim=pass header.d=test"], False),
+        (["mx.x.test; dkim=fail (dkim=pass header.d=x.test; dmarc=pass header.from=x.test)"], False),
+        (['mx.x.test; spf=pass smtp.mailfrom="; dmarc=pass header.from=x.test ;"@evil.test'], False),
+        (["mx.x.test; spf=pass smtp.mailfrom=x.test"], False),
+        (["mx.x.test; none"], False),
+        ([], False),
+    ],
+)
+def test_only_what_our_own_server_says_of_the_domain_vouches(results: Sequence[str], is_sure: bool) -> None:
+    mail = parse(*(f"Authentication-Results: {each}" for each in results), "From: ann@x.test", "", "hi")
+    assert is_vouched(mail, "ann@x.test", "mx.x.test") is is_sure
+    assert not is_vouched(mail, "ann@x.test", "")
+
+
+@pytest.mark.parametrize(
+    ("header", "sender"),
+    [
+        ("From: Ann <Ann@X.test>", "ann@x.test"),
+        ('From: "ann@x.test" <eve@evil.test>', "eve@evil.test"),
+        ("From: ann@x.test, eve@evil.test", ""),
+        ("From: ann@x.test\nFrom: eve@evil.test", ""),
+        ("From: mar\u212a@x.test", ""),
+        ("From: friends:;", ""),
+        ("Subject: nobody", ""),
+    ],
+)
+def test_a_letter_has_one_sender_or_none(header: str, sender: str) -> None:
+    assert read_address(parse(header, "", "hi")) == sender
+
+
+def test_a_sender_that_can_be_read_in_two_ways_counts_in_none() -> None:
+    vouched = "Authentication-Results: mx.x.test; dmarc=pass header.from=x.test"
+    mail = parse(vouched, "From: <ann@x.test RCPT TO:<eve>", "", "hi")
+    assert not is_vouched(mail, "ann@x.test", "mx.x.test")
+
+
+def test_a_person_is_no_machine() -> None:
+    assert not is_automatic(parse("From: ann@x.test", "Auto-Submitted: no", "", "hi"))
+    assert is_automatic(parse("Content-Type: multipart/report; report-type=delivery-status", "", "hi"))
+    assert is_automatic(parse("Auto-Submitted: auto-generated; why=not", "", "hi"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/approve x1\n\nOn Monday, crib wrote:\n> May it run?\n", "/approve x1"),
+        ("yes\n-- \nAnn\nShop", "yes"),
+        ("> quoted\nbelow", "> quoted\nbelow"),
+        ("no quote", "no quote"),
+    ],
+)
+def test_what_is_quoted_below_is_left_out(text: str, said: str) -> None:
+    assert cut_quoted(text) == said
+
+
+def read(*lines: str, of: EmailChannel | None = None) -> HeardMessage | None:
+    return (of or channel())._read("\n".join(lines).encode(), "1:2", is_whole=True)
+
+
+def test_a_page_is_read_as_text_and_hidden_parts_are_not() -> None:
+    page = "<style>p{}</style><p>Hello&nbsp;you</p><script>steal()</script>See <b>this</b>"
+    heard = read("From: ann@x.test", "Content-Type: text/html", "", page)
+    assert heard is not None
+    assert heard.text.split() == ["Hello", "you", "See", "this"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("From: ann@x.test", "Content-Type: text/plain; charset=no-such", "", "hi"),
+        ("From: ann@x.test", "Date: yesterday", "Message-ID: broken", "References: <a> <", "", "hi"),
+        ("From: ann@x.test", "Content-Transfer-Encoding: base64", "", "%%%"),
+        ("From: ann@x.test", "Content-Type: multipart/mixed; boundary=x", "", "--x"),
+    ],
+)
+def test_a_broken_letter_is_read_as_far_as_it_can_be(lines: Sequence[str]) -> None:
+    heard = read(*lines)
+    assert heard is not None
+    assert heard.sender.id == "~ann@x.test"
+
+
+def test_a_letter_that_breaks_the_parser_is_passed_over() -> None:
+    deep = [f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}" for n in range(3_000)]
+    read("From: ann@x.test", *deep)
+    assert read("From: " + "(" * 5_000, "", "hi") is None
+
+
+def test_whoever_writes_too_often_is_not_heard_for_an_hour() -> None:
+    mailbox = channel()
+    heard = [read("From: ann@x.test", "", "hi", of=mailbox) for _ in range(40)]
+    assert [each is not None for each in heard] == [True] * 30 + [False] * 10
+    assert read("From: bob@x.test", "", "hi", of=mailbox) is not None
+
+
+# Servers that misbehave
+
+
+@asynccontextmanager
+async def server(*lines: bytes) -> AsyncIterator[Any]:
+    """Give the settings of a server that says one line to each that it hears, and then ends the connection."""
+
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for each in lines:
+                writer.write(each)
+                if not await reader.readline():
+                    break
+            writer.close()
+            await writer.wait_closed()
+        except ConnectionError:
+            return  # who was told enough has gone
+        finally:
+            ended.set()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        yield SimpleNamespace(host="127.0.0.1", port=port, tls=False, user=None, password=None)
+        await ended.wait()
+
+
+async def test_a_message_is_doubtful_only_after_it_was_sent() -> None:
+    yes = (b"220 hi\r\n", b"250 hello\r\n", b"250 ok\r\n", b"250 ok\r\n", b"354 go on\r\n")
+    async with server(*yes[:3]) as early:
+        with pytest.raises(ToolError) as told:
+            await hand_over(early, ROUTE, "crib@x.test", "ann@x.test", b"hi")
+        assert told.value.code == "unavailable"
+    async with server(*yes) as late:
+        with pytest.raises(ConnectionError, match="did not say whether it took"):
+            await hand_over(late, ROUTE, "crib@x.test", "ann@x.test", b"hi")
+    async with server(b"220 hi\r\n", b"250 hello\r\n", b"550 no\r\n") as stern:
+        with pytest.raises(ToolError, match="refused it: 550 no"):
+            await hand_over(stern, ROUTE, "crib@x.test", "ann@x.test", b"hi")
+
+
+@pytest.mark.parametrize("said", [b"* BYE full\r\n", b"* 1 FETCH {99999999999}\r\n", b"x" * 70_000])
+async def test_a_mailbox_that_breaks_off_is_a_connection_that_broke(said: bytes) -> None:
+    async with server(said) as there:
+        with pytest.raises(ConnectionError):
+            await ImapSession.open(there, ROUTE)
+
+
+@pytest.mark.parametrize("to", ["ann", "ann@x.test\r\nRCPT TO:<eve@evil.test>", "a@b>", "<a@b>", "a b@c", ""])
+async def test_what_is_no_address_is_not_written_to(to: str) -> None:
+    with pytest.raises(ToolError, match="is no e-mail address"):
+        await channel().post(Post(chat=to, text="hi"), "1")
