@@ -55,6 +55,7 @@ from .deadline import Deadline, is_cancelled, wait_to_end
 from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
 from .line import CallSlot, call_slots
 from .mailbox import CallWatcher
+from .shadow import Shadow
 
 log = logging.getLogger("toolcrib")
 
@@ -71,6 +72,7 @@ class CallPipeline:
     that do not state their own, a `ceiling` for all. `notice` puts a warning before outside text, whatever its tool.
     `watch` hears how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
     `rejudge` gives the belt that a call is judged by: the same one, or another one when other settings count by now.
+    `shadow` is a policy on trial, which hears every verdict and changes none.
     `preview` adds to a question what the call would change, and returns what makes sure of it after the yes.
     """
 
@@ -89,6 +91,7 @@ class CallPipeline:
     notice: bool = False
     bodies: BodyRunner = field(default_factory=BodyRunner)
     rejudge: Callable[[Selection, Ctx], Selection] | None = None
+    shadow: Shadow | None = None
 
 
 _numbers = count(1)
@@ -282,6 +285,8 @@ async def _prepare(
     why = verdict.reason if verdict else no_such_tool(call.name, belt)
     if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds)):
         await wait_to_end(writing)
+    if pipeline.shadow is not None and verdict is not None:
+        await pipeline.shadow.judge(ctx, verdict)
     tool, questions = _permit(belt, verdict, why)
     # 3
     args = _check_args(tool, call)

@@ -1,7 +1,7 @@
 """toolcrib explain: who may use which tool, and why."""
 
 import asyncio
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, Unpack
 
 import click
@@ -64,6 +64,8 @@ def command(
         click.echo(explain_sentence(verdicts[0]) + ".")
         if "later" in told:
             click.echo(f"A model is told of it once {told['later']}.")
+    for other in told.get("shadow", ()):
+        click.secho(f"On trial (policy.shadow) {explain_sentence(Verdict(**other))}.", fg="yellow")
     for doubt in told.get("uncertain", ()):
         click.secho(f"Not certain: {doubt}.", fg="yellow")
     if tool is None:
@@ -120,4 +122,7 @@ def _explain_here(tool: str | None, options: CallerOptions, tools: str | None) -
     answer = explain_json(who, handle.selection, handle.catalog.tools, only, route.judge)
     extras: dict[str, Any] = {"uncertain": list(doubts)}
     extras["later"] = crib.models.later_for(handle.selection, caller).get(only or "")
+    if (shadow := handle.pipeline.shadow) is not None:
+        verdicts = [handle.verdicts[name] for name in ([only] if only else handle.verdicts)]
+        extras["shadow"] = [asdict(other) for other in shadow.find_differences(caller, verdicts)]
     return {**answer, **{name: told for name, told in extras.items() if told}}
