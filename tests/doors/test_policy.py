@@ -70,10 +70,7 @@ def test_a_tool_that_is_gone_is_a_change_for_who_had_it(home: Path, tmp_path: Pa
     assert ("sessions_spawn", "allow", "deny") in found
 
 
-def test_what_was_recorded_is_judged_by_both(
-    home: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
+def test_what_was_recorded_is_judged_by_both(home: Path, tmp_path: Path, capsys: Capture) -> None:
     new = changed(tmp_path, "dev: {}", "dev: {tools: {deny: [ls]}}")
     none = ask(capsys, "policy", "diff", home, home, "--record")
     assert (none.code, none.err) == (0, "toolcrib: nothing was recorded yet\n")
