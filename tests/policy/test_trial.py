@@ -209,3 +209,35 @@ def test_somebody_who_need_not_be_asked_is_named_before_one_who_is() -> None:
     assert verdict is not None
     assert (verdict.tool, verdict.decision) == ("process", "allow")
     assert caller == Caller(agent="main", owner=None)
+
+
+@pytest.mark.parametrize(
+    ("config", "claim", "field", "value"),
+    [
+        ({"agents": {"main": {"tools": {"deny": ["exec"]}}}}, Claim(entry="exec"), "agent", "codebase_investigator"),
+        ({"tools": {"byProvider": {"azure": {"deny": ["apply_patch"]}}}}, Claim(entry="apply_patch"), "agent", "main"),
+        ({"tools": {"byProvider": {"openai": {"deny": ["apply_patch"]}}}}, Claim(entry="apply_patch"), "", None),
+        (
+            {
+                "channels": {
+                    "irc": {"groups": {"*": {"tools": {"allow": []}}}, "accounts": {"work": {"groups": {"#a": {}}}}}
+                }
+            },
+            Claim(entry="exec", group="#b"),
+            "account",
+            "work",
+        ),
+        (
+            {"channels": {"irc": {"groups": {"#a": {"toolsBySender": {"bob": {}, "*": {"allow": []}}}}}}},
+            Claim(entry="exec", group="#a"),
+            "sender",
+            Sender(id="bob"),
+        ),
+    ],
+)
+def test_who_is_only_reached_by_a_turn_of_its_own_is_found(
+    config: Config, claim: Claim, field: str, value: Any
+) -> None:
+    found = answer(claim, trial_in(crib_of(config))).counterexample
+    assert (found is None) == (not field)
+    assert found is None or getattr(found[0], field) == value
