@@ -120,7 +120,7 @@ def test_lint_says_where_outside_text_reaches_what_sends_or_runs_unasked() -> No
     (found,) = outside({"tools": FREE})
     assert found == ("warning", "text from outside can reach exec, process unasked, for the owner")
     ((level, words),) = outside({"channels": GROUP, "tools": {"deny": ["web_*", "nodes", "canvas", "gateway"]}})
-    assert (level, words.partition(" unasked")[0]) == ("note", "text from outside can reach browser")
+    assert (level, words.partition(" unasked")[0]) == ("note", "text from outside can reach browser, message")
 
 
 @pytest.mark.parametrize(

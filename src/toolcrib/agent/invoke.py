@@ -56,6 +56,7 @@ from .deadline import Deadline, is_cancelled, wait_to_end
 from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
 from .line import CallSlot, call_slots
 from .mailbox import CallWatcher
+from .shadow import Shadow
 
 log = logging.getLogger("toolcrib")
 
@@ -73,7 +74,8 @@ class CallPipeline:
     `watch` hears how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
     `rejudge` gives the belt that a call is judged by: the same one, or another one when other settings count by now.
     `preview` adds to a question what the call would change, and returns what makes sure of it after the yes. `taint`
-    tells where content came from that the call may go back to.
+    tells where content came from that the call may go back to. `shadow` is a policy on trial, which hears every verdict
+    and changes none.
     """
 
     record: Record
@@ -92,6 +94,7 @@ class CallPipeline:
     bodies: BodyRunner = field(default_factory=BodyRunner)
     rejudge: Callable[[Selection, Ctx], Selection] | None = None
     taint: Callable[[], Collection[str]] = tuple
+    shadow: Shadow | None = None
 
 
 _numbers = count(1)
@@ -286,6 +289,8 @@ async def _prepare(
     tainted = tuple(islice(pipeline.taint(), MAX_SOURCES))
     if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds, tainted)):
         await wait_to_end(writing)
+    if pipeline.shadow is not None and verdict is not None:
+        await pipeline.shadow.judge(ctx, verdict)
     tool, questions = _permit(belt, verdict, why)
     # 3
     args = _check_args(tool, call)

@@ -31,7 +31,8 @@ from toolcrib.define.ports import SCOPES, Approver, Progress, Rpc, Scope
 from toolcrib.define.tool import BodyRunner, Tool, as_tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.policy.lint import Expect, Finding, lint
-from toolcrib.policy.resolve import is_owner, mark_terminal_owner, sender_key
+from toolcrib.policy.resolve import is_owner, mark_terminal_owner, to_sender
+from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
@@ -113,6 +114,11 @@ class Crib:
     def config(self) -> Config:
         """The settings that count now."""
         return self.settings.config
+
+    @property
+    def policy(self) -> PolicySettings:
+        """What policy reads now, with the agents that can be subagents."""
+        return self._belts.belts.settings
 
     @property
     def bodies(self) -> BodyRunner:
@@ -227,6 +233,18 @@ class Crib:
         """Return where the file sends a caller: one of OpenClaw's chooses agent and session, and whom it lets in."""
         return route_caller(self.loaded.document, caller) if self.loaded.foreign else Route(caller)
 
+    def list_expected(self, beside: Loaded | None = None) -> list[Expect]:
+        """Return what the file expects of callers, and what a file of promises `beside` it does."""
+        named = [(f"expect[{at}]", each) for at, each in enumerate(self.config.expect)]
+        if beside is not None:
+            named += [(f"{beside.place('expect', at)}", each) for at, each in enumerate(beside.config.expect)]
+        found = list[Expect]()
+        for origin, each in named:
+            route = self.route(_caller_from_expected(each.caller))
+            caller = self.models.assign(route.caller)
+            found.append(Expect(origin=origin, caller=caller, has=each.has, lacks=each.lacks, judge=route.judge))
+        return found
+
     def lint(
         self,
         provider: str | None = None,
@@ -239,14 +257,7 @@ class Crib:
         `tools` are those that the program hands to belts and turns as `extra`, so that rules may be about them.
         `expect` are promises that stand in a file of their own.
         """
-        extra, belts = tuple(map(as_tool, tools)), self._belts.belts
-        expects, beside = list[Expect](), expect.config.expect if expect else ()
-        named = [(f"expect[{at}]", each) for at, each in enumerate(self.config.expect)]
-        named += [(f"{expect.place('expect', at)}", each) for at, each in enumerate(beside) if expect]
-        for origin, each in named:
-            route = self.route(_caller_from_expected(each.caller))
-            caller = self.models.assign(route.caller)
-            expects.append(Expect(origin=origin, caller=caller, has=each.has, lacks=each.lacks, judge=route.judge))
+        extra, belts, expects = tuple(map(as_tool, tools)), self._belts.belts, self.list_expected(expect)
         catalog = belts.catalog_with(extra)
         found = lint(
             self.loaded.policy, catalog.tools, catalog.groups, expects, lambda caller: belts.belt_for(caller, extra)
@@ -437,17 +448,15 @@ def sender_from(text: str) -> Sender:
         check_sender(text)
     except ValueError as error:
         raise CribError(str(error)) from None
-    kind, _ = sender_key(text)
-    if kind is None or kind == "*":
-        plain = text.strip()
-        return Sender(id=plain, e164=plain if plain.startswith("+") else None)
-    return Sender(**{kind: text.partition(":")[2].strip()})
+    return to_sender(text)
 
 
 def _finding_from_problem(problem: Problem) -> Finding:
     """Return what lint says about something that was offered and not taken in."""
     if problem.source == "plugins":
         return Finding("plugin", "warning", "plugins", problem.sentence, "mend it, or take it away")
+    if problem.source == "policy.shadow":
+        return Finding("shadow", "warning", problem.source, problem.sentence, "mend the file, or take the key out")
     if problem.source == "agents":
         return Finding("agent", "warning", "agents", problem.sentence, "mend it, accept it, or take it away")
     if problem.source == "skills":

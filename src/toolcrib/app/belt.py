@@ -1,6 +1,7 @@
 """A caller's belt, as a program holds it, where belts come from, and what their tools may touch."""
 
 import asyncio
+import logging
 import os
 import pwd
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from toolcrib.adapter import declare
 from toolcrib.adapter.cut import shorten
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
+from toolcrib.agent.shadow import Shadow
 from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
@@ -26,7 +28,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.channel import ChannelKind
 from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.egress import EgressRules, Opening, judge_port, read_url
-from toolcrib.define.errors import ToolError
+from toolcrib.define.errors import ConfigError, ToolError
 from toolcrib.define.event import CallEvent
 from toolcrib.define.gateway import ADMIN, NEEDED
 from toolcrib.define.message import Call
@@ -39,7 +41,7 @@ from toolcrib.define.verdict import Layer, LayerStep, Selection, Verdict
 from toolcrib.define.web import WayOut
 from toolcrib.policy.resolve import resolve
 from toolcrib.registry.agents import Agents
-from toolcrib.registry.catalog import Catalog
+from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.services.feature import Feature
 from toolcrib.services.router import Router
 
@@ -48,6 +50,8 @@ from .subagents import SubagentRunner, Within, with_agents
 
 if TYPE_CHECKING:
     from toolcrib.backends.web.guard import EgressGuard
+
+log = logging.getLogger("toolcrib")
 
 _SHARED = frozenset({"agent", "chat", "sessions", "status", "health"})
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
@@ -140,6 +144,7 @@ class BeltSource:
         self._settings, self._own, self._agents = settings, catalog, agents
         self.pipeline, self._runner, self._kinds = pipeline, runner, kinds
         self._features: tuple[Feature, ...] = ()
+        self._shadow: tuple[Loaded, Loaded | None, tuple[Problem, ...]] | None = None  # as these settings name it
         self.offered: Callable[[Caller], tuple[Tool, ...]] = lambda _: ()  # by programs, for a session
         self.renew()
 
@@ -157,6 +162,9 @@ class BeltSource:
         loaded = self._settings.loaded
         policy = replace(loaded.policy, mandates=mandates)
         self.catalog = join_tools(with_agents(self._own, self._agents, policy.tools.subagents), self._features)
+        trial, problems = self._read_shadow(loaded)
+        if problems:
+            self.catalog = Catalog(self.catalog.tools, (*self.catalog.problems, *problems))
         host, tools = _host_facts(loaded.config), loaded.config.tools
         self.pipeline = replace(
             self.pipeline,
@@ -167,6 +175,21 @@ class BeltSource:
         )
         can = list_abilities(loaded.config.channels, self._kinds, broadcasts=tools.message.broadcast.enabled)
         self.belts = Belts(self.catalog, policy, host=host, channels=can)
+        self._on_trial: Belts | None = None
+        if trial is not None:
+            policy = replace(trial.policy, mandates=mandates)
+            self._on_trial = Belts(self.catalog, policy, host=_host_facts(trial.config))
+
+    def _read_shadow(self, loaded: Loaded) -> tuple[Loaded | None, tuple[Problem, ...]]:
+        """Return the policy on trial, and why there is none where one is named; a file is read once."""
+        if self._shadow is None or self._shadow[0] is not loaded:
+            try:
+                self._shadow = loaded, self._settings.read_shadow(), ()
+            except ConfigError as error:
+                sentence = f"policy.shadow is not judged: {error}"
+                log.warning("%s", sentence)
+                self._shadow = loaded, None, (Problem("policy.shadow", sentence),)
+        return self._shadow[1:]
 
     def _rejudge(self, made_by: Loaded, belt: Selection, ctx: Ctx) -> Selection:
         """Return what a call of a belt is judged by: the belt, or newer settings where these permit no more than it."""
@@ -197,6 +220,9 @@ class BeltSource:
             own += tuple(tool for tool in offered if tool.name not in names)
         belts = self.belts.narrow(profile, only, own, bounds)
         pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
+        if self._on_trial is not None:
+            shadow = Shadow(self._on_trial.narrow(profile, only, own, bounds), own, pipeline.record)
+            pipeline = replace(pipeline, shadow=shadow)
         return Belt(
             caller=caller,
             selection=belts.belt_for(caller, own),

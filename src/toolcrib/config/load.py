@@ -126,6 +126,14 @@ class SettingsInForce:
         """Return what the files say now, with `first` in the place of the first; raise ConfigError as a start does."""
         return load(first or self.document.files[0], self._env, openclaw=self.loaded.foreign)
 
+    def read_shadow(self) -> Loaded | None:
+        """Return what `policy.shadow` names, None where it names nothing; raise ConfigError when that is of no use."""
+        named = self.config.policy.shadow
+        if named is None:
+            return None
+        home = self.document.files[0].parent if self.document.files else Path()
+        return load(home / os.path.expanduser(named), self._env, fills=True)  # noqa: PTH111  Path's own raises for a user who is not there
+
     def reload(self) -> None:
         """Let count what the files say now; raise ConfigError when that cannot be, and then nothing has changed."""
         if not self.document.files:

@@ -383,6 +383,12 @@ def _models(models: Any) -> Any:
     return models
 
 
+class TrialSettings(Section):
+    """`policy`: a file whose rules are judged beside these, and never count."""
+
+    shadow: Words | None = None
+
+
 class Config(Section):
     """The whole file."""
 
@@ -418,6 +424,7 @@ class Config(Section):
     media: MediaSettings = MediaSettings()
     audit: AuditSettings = AuditSettings()
     secrets: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
+    policy: TrialSettings = TrialSettings()
     expect: tuple[Expectation, ...] = ()
 
     def agents_by_key(self) -> Mapping[str | int, AgentSettings]:

@@ -29,6 +29,15 @@ class Decided(NamedTuple):
     taint: tuple[str, ...] = ()
 
 
+class Shadowed(NamedTuple):
+    """How the policy on trial would have decided a call otherwise; nothing follows from it."""
+
+    call: Call
+    caller: Caller
+    verdict: Verdict
+    grounds: Grounds | None = None
+
+
 class Judged(NamedTuple):
     """What a guard said about a call that policy permits: the judge of commands, a hook, or `taint`."""
 
@@ -98,7 +107,7 @@ class Finished(NamedTuple):
     error: str = ""
 
 
-RecordEntry = Decided | Judged | Answered | Granted | Revoked | Enrolled | Started | Finished
+RecordEntry = Decided | Shadowed | Judged | Answered | Granted | Revoked | Enrolled | Started | Finished
 
 
 class Record(Protocol):

@@ -13,13 +13,13 @@ from .resolve import IDENTITIES, SENDER_TYPES, GroupChat, ResolvedCaller, Sender
 from .settings import PROFILES, ChannelPolicy, GroupPolicy
 
 # A forum's topic: Telegram's chat number with the topic's number behind it.
-_TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
+TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 
 
 def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield what the caller's own chat says and, each an AND, what the chats of its parents say."""
     for chat in who.chats:
-        yield from _first_group_layers(tuple(_find_groups(who, chat)), who.caller)
+        yield from _first_group_layers(tuple(find_groups(who, chat)), who.caller)
     for channel in who.direct_channels:
         yield from _direct_layers(who, channel)
 
@@ -93,19 +93,19 @@ def _rule_layers(name: LayerName, origin: str, rule: Rule, note: str) -> Iterato
         yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
 
 
-def _find_groups(who: ResolvedCaller, chat: GroupChat) -> Iterator[GroupPolicy]:
+def find_groups(who: ResolvedCaller, chat: GroupChat) -> Iterator[GroupPolicy]:
     """Yield the group entries that may speak about a chat, the most specific first."""
     channel = who.settings.channels.get(chat.channel)
     if channel is None:
         return
     # an id is compared as it is but for case: folding it further would let one chat pass for another
-    by_id = {key.strip().lower(): entry for key, entry in _account_groups(channel, who.caller.account).items()}
+    by_id = {key.strip().lower(): entry for key, entry in account_groups(channel, who.caller.account).items()}
     for candidate in dict.fromkeys(_group_names(chat.id, chat.room, by_id)):
         if candidate in by_id:
             yield by_id[candidate]
 
 
-def _account_groups(channel: ChannelPolicy, account: str | None) -> Mapping[str, GroupPolicy]:
+def account_groups(channel: ChannelPolicy, account: str | None) -> Mapping[str, GroupPolicy]:
     """Return the account's own groups where it has some: they replace the channel's."""
     by_fold = {fold_name(key): groups for key, groups in channel.accounts.items()}
     return by_fold.get(fold_name(account or ""), channel.groups)
@@ -124,6 +124,6 @@ def _group_names(group: str, other: str | None, known: Mapping[str, object]) -> 
         yield from (f"{space}/{room}" for room in rooms)
         yield f"{space}/*"
     yield group
-    if _TOPIC.fullmatch(group):
+    if TOPIC.fullmatch(group):
         yield group.partition(":")[0]
     yield "*"

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolcrib.define.caller import OWNER, Caller, Sender
-from toolcrib.define.names import beginning_of, canonical, fold_name, nearest
+from toolcrib.define.names import beginning_of, fold_name, nearest
 from toolcrib.define.taint import SOURCE_KINDS, is_known_kind
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection, Verdict
 
 from .gate import is_plugin_only
-from .match import Groups, Inventory, is_glob, matcher_for
+from .match import Groups, Inventory, is_glob, list_meant, matcher_for
 from .resolve import is_owner, model_family, sender_key
 from .settings import (
     PROFILES,
@@ -35,7 +35,7 @@ from .taint import list_taint_rules, taint_rules_for
 FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "dropped-profile", "worn",
     "expect", "agent", "collision", "mcp", "plugin", "skill", "ignored", "unused", "permissions", "shared", "loss",
-    "unset", "outside",
+    "unset", "outside", "shadow",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -355,21 +355,43 @@ def _runs_anything(tools: ToolsSettings) -> bool:
     return tools.exec.security == "full" and tools.exec.ask != "always"
 
 
-def _check_expectation(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Finding]:
-    for key, entries in (("has", expect.has), ("lacks", expect.lacks)):
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One tool that an `expect` entry is about: by which key and entry, what the gate says, and whether that is so.
+
+    Without a verdict the entry names no tool.
+    """
+
+    key: Literal["has", "lacks"]
+    entry: str
+    verdict: Verdict | None
+    is_kept: bool
+
+
+def judge_promises(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Promise]:
+    """Yield what becomes of every tool that an `expect` entry is about."""
+    keys: tuple[tuple[Literal["has", "lacks"], tuple[str, ...]], ...] = (("has", expect.has), ("lacks", expect.lacks))
+    for key, entries in keys:
         for entry in entries:
-            name = canonical(entry) or ""
-            meant = {name} & set(inventory.tools) or _match([entry], inventory)
+            meant = sorted(list_meant(entry, inventory))
             if not meant:
-                what = f"{key}: {entry!r} names no tool that exists here"
-                yield Finding("expect", "error", expect.origin, what, "correct it")
-            for tool in sorted(meant):
+                yield Promise(key, entry, None, is_kept=False)
+            for tool in meant:
                 verdict = expect.judge(belt.verdicts[tool])
-                if (verdict.decision == "deny") == (key == "has"):
-                    word = "have" if key == "has" else "lack"
-                    what = f"should {word} {tool}, but it is {verdict.decision}: {verdict.reason}"
-                    remedy = verdict.remedy or "deny it in one of the layers"
-                    yield Finding("expect", "error", expect.origin, what, remedy)
+                yield Promise(key, entry, verdict, is_kept=(verdict.decision == "deny") == (key == "lacks"))
+
+
+def _check_expectation(expect: Expect, belt: Selection, inventory: Inventory) -> Iterator[Finding]:
+    for promise in judge_promises(expect, belt, inventory):
+        verdict = promise.verdict
+        if verdict is None:
+            what = f"{promise.key}: {promise.entry!r} names no tool that exists here"
+            yield Finding("expect", "error", expect.origin, what, "correct it")
+        elif not promise.is_kept:
+            word = "have" if promise.key == "has" else "lack"
+            what = f"should {word} {verdict.tool}, but it is {verdict.decision}: {verdict.reason}"
+            remedy = verdict.remedy or "deny it in one of the layers"
+            yield Finding("expect", "error", expect.origin, what, remedy)
 
 
 def _warn(kind: FindingKind, origin: str, message: str, remedy: str) -> Finding:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
 
-from toolcrib.define.names import ALIASES, fold_name, mcp_entry, nearest, server_part
+from toolcrib.define.names import ALIASES, canonical, fold_name, mcp_entry, nearest, server_part
 from toolcrib.define.tool import EFFECTS, Tool
 
 Groups = Mapping[str, frozenset[str]]
@@ -127,6 +127,14 @@ class RuleMatcher:
             return frozenset()
         missed = names.difference(parsed.plain, *(members for members, _ in self.groups))
         return missed if parsed.any_glob is None else frozenset(filterfalse(parsed.any_glob, missed))
+
+
+def list_meant(entry: str, inventory: Inventory) -> frozenset[str]:
+    """Return the tools that one entry means in a list that denies; a name may be written as a call may write it."""
+    name = canonical(entry)
+    if name is not None and name in inventory.tools:
+        return frozenset((name,))
+    return matcher_for((entry,), inventory).select(frozenset(inventory.tools))
 
 
 def matcher_for(

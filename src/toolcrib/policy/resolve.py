@@ -113,7 +113,7 @@ def _resolve(settings: PolicySettings, caller: Caller, key: str, parents: tuple[
         agent=agent,
         scopes=(everybody, (f"{own.origin}.tools", own.tools)) if own else (everybody,),
         chat=session.chat_from_key(key) if key else None,
-        model_keys=tuple(_model_keys(caller)),
+        model_keys=tuple(list_model_keys(caller)),
         is_owner=is_owner(settings, caller),
         is_sandboxed=caller.sandboxed or mode == "all" or (mode == "non-main" and not _is_main(caller)),
         is_subagent=bool(parents) or _claims_subagent(caller.session or ""),
@@ -140,7 +140,7 @@ def model_family(provider: str) -> str:
     return _FAMILIES.get(first, first)
 
 
-def _model_keys(caller: Caller) -> Iterator[str]:
+def list_model_keys(caller: Caller) -> Iterator[str]:
     """Yield how `byProvider` may call the caller's model: the exact model, the provider, its family."""
     if caller.provider is None and caller.model is None:
         return
@@ -221,6 +221,15 @@ def sender_key(text: str) -> tuple[SenderType | None, str]:
             # an id may begin with the sign that stands before a name elsewhere, like @ann:example.org of Matrix
             return kind, _fold_id(value) if kind in IDENTITIES else _fold_value(value)
     return ("*", "*") if plain == "*" else (None, _fold_value(plain))
+
+
+def to_sender(text: str) -> Sender:
+    """Return who is meant by a sender as written; a bare one is an id, and a number as well where it looks like one."""
+    kind, _ = sender_key(text)
+    if kind is None or kind == "*":
+        plain = text.strip()
+        return Sender(id=plain, e164=plain if plain.startswith("+") else None)
+    return Sender(**{kind: text.partition(":")[2].strip()})
 
 
 def sender_value(sender: Sender | None, kind: SenderType) -> str:

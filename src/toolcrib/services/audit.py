@@ -25,7 +25,18 @@ Judge = Callable[[Mapping[str, Any]], str]
 Rederive = Callable[[Mapping[str, Any]], Judge]
 """Makes a judge from recorded grounds; ValueError when they cannot be read."""
 
-_KINDS = ("opened", "decided", "judged", "answered", "granted", "revoked", "enrolled", "started", "finished")
+_KINDS = (
+    "opened",
+    "decided",
+    "shadowed",
+    "judged",
+    "answered",
+    "granted",
+    "revoked",
+    "enrolled",
+    "started",
+    "finished",
+)
 _PAGE = 1000  # rows that are read at once
 _MAX_CALLS = 100_000
 _START = -(1 << 63)
@@ -134,7 +145,7 @@ class Audit:
                     seen = later.setdefault(key, {})
                     if _rank(body) >= _rank(seen.get(kind, {})):
                         seen[kind] = body  # the one that decided; of equals the first
-                elif kind in ("started", "finished", "answered") and key:
+                elif kind in ("started", "finished", "answered", "shadowed") and key:
                     later.setdefault(key, {})[kind] = body
             at = rows[-1].seq
         return found[:most][::-1]
@@ -240,12 +251,13 @@ class _Check:
                 is_silent = decision == "ask" and body.get("under") in self.silent
                 self.permitted[key] = "allow" if is_silent else decision
                 self._derive(row, body)
-            case "judged":
+            case "judged" | "shadowed":
+                # of the second kind nothing follows
                 if body.get("decision") in ("ask", "deny") and self.permitted.get(key) != "deny":
                     self.permitted[key] = str(body["decision"])
                 if "under" in body:
                     self.decisions += 1
-                if "seen" in body:
+                if "seen" in body or kind == "shadowed":
                     self._derive(row, body)
             case "answered":
                 if self.permitted.get(key) == "ask":
@@ -339,6 +351,7 @@ def _call_key(body: Mapping[str, Any]) -> str:
 def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     verdict, call, caller = (_mapping(body.get(name)) for name in ("verdict", "call", "caller"))
     finished, answered, judged = (later.get(kind) for kind in ("finished", "answered", "judged"))
+    on_trial = {"shadow": later["shadowed"].get("verdict")} if "shadowed" in later else {}
     if judged is not None and _rank(judged) >= _rank(verdict):
         verdict = {**verdict, **judged, "layer": judged.get("by")}  # a guard had the last word
     return {
@@ -360,6 +373,7 @@ def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[
         "code": str(finished.get("code")) if finished else "",
         "error": str(finished.get("error", "")) if finished else "",
         "ran": bool(finished.get("ran")) if finished else "started" in later,
+        **on_trial,
     }
 
 

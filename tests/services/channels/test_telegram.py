@@ -81,7 +81,7 @@ async def test_a_message_without_words_is_told_that_it_cannot_be_read(tmp_path: 
     with telegram() as server:
         async with assistant(tmp_path, server):
             server.say("", by=OWNER)
-            await until(lambda: any("nothing in that message" in each for each in server.said(OWNER)))
+            await until(lambda: any("nothing that I can read" in each for each in server.said(OWNER)))
 
 
 async def test_files_of_a_message_are_kept_in_the_workspace(tmp_path: Path) -> None:

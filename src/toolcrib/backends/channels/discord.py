@@ -446,4 +446,4 @@ def _make(settings: Any, way_out: WayOut) -> DiscordChannel:
     return DiscordChannel(settings.token, settings.api_base or BASE, way_out)
 
 
-KIND = ChannelKind(DiscordChannel.abilities, _make)
+DISCORD = ChannelKind(DiscordChannel.abilities, _make)

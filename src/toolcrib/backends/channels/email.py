@@ -308,4 +308,4 @@ def _make(settings: Any, way_out: WayOut) -> EmailChannel:
     return EmailChannel(settings, MailRoute(way_out.dial_own))
 
 
-KIND = ChannelKind(EmailChannel.abilities, _make)
+EMAIL = ChannelKind(EmailChannel.abilities, _make)

@@ -233,4 +233,4 @@ def _make(settings: Any, way_out: WayOut) -> IrcChannel:
     return IrcChannel(settings, way_out.dial_own)
 
 
-KIND = ChannelKind(IrcChannel.abilities, _make)
+IRC = ChannelKind(IrcChannel.abilities, _make)

@@ -251,4 +251,4 @@ def _make(settings: Any, way_out: WayOut) -> MatrixChannel:
     return MatrixChannel(settings, way_out.for_own(settings.homeserver))
 
 
-KIND = ChannelKind(MatrixChannel.abilities, _make)
+MATRIX = ChannelKind(MatrixChannel.abilities, _make)

@@ -375,4 +375,4 @@ def _make(settings: Any, way_out: WayOut) -> SlackChannel:
     return SlackChannel(settings, settings.api_base or BASE, way_out)
 
 
-KIND = ChannelKind(SlackChannel.abilities, _make)
+SLACK = ChannelKind(SlackChannel.abilities, _make)

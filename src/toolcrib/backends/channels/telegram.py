@@ -257,4 +257,4 @@ def _make(settings: Any, way_out: WayOut) -> TelegramChannel:
     return TelegramChannel(settings.bot_token, base, way_out.for_own(base))
 
 
-KIND = ChannelKind(TelegramChannel.abilities, _make)
+TELEGRAM = ChannelKind(TelegramChannel.abilities, _make)

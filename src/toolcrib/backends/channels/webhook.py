@@ -195,4 +195,4 @@ def _make(settings: Any, way_out: WayOut) -> WebhookChannel:
     return WebhookChannel(settings.url, settings.secret, way_out.for_own(settings.url))
 
 
-KIND = ChannelKind(WebhookChannel.abilities, _make)
+WEBHOOK = ChannelKind(WebhookChannel.abilities, _make)

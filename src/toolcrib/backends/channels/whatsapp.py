@@ -326,4 +326,4 @@ def _make(settings: Any, way_out: WayOut) -> WhatsAppChannel:
     return WhatsAppChannel(settings, way_out)
 
 
-KIND = ChannelKind(WhatsAppChannel.abilities, _make)
+WHATSAPP = ChannelKind(WhatsAppChannel.abilities, _make)

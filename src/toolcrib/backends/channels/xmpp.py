@@ -429,4 +429,4 @@ def _make(settings: Any, way_out: WayOut) -> XmppChannel:
     return XmppChannel(settings, way_out)
 
 
-KIND = ChannelKind(XmppChannel.abilities, _make)
+XMPP = ChannelKind(XmppChannel.abilities, _make)

@@ -67,6 +67,9 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
             body |= {"taint": [source[:_LONGEST_WORD] for source in taint]} if taint else {}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
+        case record.Shadowed(call, caller, verdict, grounds):
+            body = {"call": _call(call, redact, longest), "caller": _caller(caller), "verdict": _verdict(verdict)}
+            return "shadowed", body | ({"under": grounds.digest} if grounds else {})
         case record.Judged(call, by, decision, reason, basis):
             body = {"call": {**_identify(call, redact), "args": _bound(call.args, redact, longest)}, "by": by}
             body |= {"decision": decision, "reason": reason, "rule": basis.rule, "origin": basis.origin}
@@ -290,7 +293,7 @@ class SqliteRecord:
         """Take the entry at once; it is on the disk when what is returned was awaited."""
         kind, body = body_of(entry, self._redact, self._longest)
         basis = entry.basis if isinstance(entry, record.Judged) else entry
-        grounds = basis.grounds if isinstance(basis, record.Decided | Basis) else None
+        grounds = basis.grounds if isinstance(basis, record.Decided | record.Shadowed | Basis) else None
         step = partial(_append_entry, kind, body, self._now(), grounds, self._redact)
         written = self._commits.submit(step, size=len(body))
         return written if self._file is None else asyncio.ensure_future(self._copy(written, self._file))

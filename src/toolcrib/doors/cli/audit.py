@@ -128,7 +128,10 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
         outcome += f" ({'yes' if call['answered']['yes'] else 'no'} by {call['answered']['by']})"
     args = call["args"] if isinstance(call["args"], Mapping) else {}
     words = truncate(label_call(Call("", "", args)), _ARGUMENT_CHARS)
-    shown = (_name_caller(call), call["tool"], words, call["decision"], call["reason"], outcome)
+    because = call["reason"]
+    if shadow := call.get("shadow"):
+        because += f"; on trial it would be {shadow['decision']}: {shadow['reason']}"
+    shown = (_name_caller(call), call["tool"], words, call["decision"], because, outcome)
     return (str(call["row"]), format_time(call["at"], "%Y-%m-%d %H:%M:%S"), *(escape(str(each)) for each in shown))
 
 

@@ -1,25 +1,19 @@
-"""toolcrib explain: who may use which tool, and why; and toolcrib who: who may use this one."""
+"""toolcrib explain: who may use which tool, and why."""
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from typing import Any, Unpack
 
 import click
 
-from toolcrib.app import Crib, sender_from
 from toolcrib.client import GatewayClient
-from toolcrib.config.routing import list_bound_groups
-from toolcrib.define.approval import name_of
-from toolcrib.define.caller import OWNER, Caller, Sender
+from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import read_sources
-from toolcrib.define.session import to_channel
 from toolcrib.define.verdict import Verdict
 from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner, resolve
-from toolcrib.policy.settings import GroupPolicy
 from toolcrib.policy.taint import taint_rules_for
 
 from ._far import find_answering
@@ -27,11 +21,9 @@ from ._format import print_json, print_table
 from ._log import state_folder
 from ._options import (
     CallerOptions,
-    JsonOptions,
     caller_from_options,
     caller_options,
     crib_from_options,
-    json_options,
     load_tools,
     require_tool,
     service_options,
@@ -47,15 +39,6 @@ Examples:
   toolcrib explain price --tools shop.tools:TOOLS
   toolcrib explain exec --job 3f9c2a7b10de
 """
-_WHO = """\b
-Examples:
-  toolcrib who exec
-  toolcrib who write --config openclaw.json
-  toolcrib who gateway --config crib.yaml --json
-
-`*` as a sender or a group is whoever the file has no word about.
-"""
-_ANYBODY = Sender(id="*")
 _TOLD = ("caller", "tools", "steps", "afterOutside", "taint", "later")
 _ABOUT_NOBODY = ("config", "read_as", "gateway", "token_file")  # options that describe no caller
 
@@ -91,6 +74,8 @@ def command(
             click.echo(f"After content from {escape(each['taint'])} it is {word} ({each['origin']}).")
     if "taint" in told:
         click.echo(f"This conversation holds content from {', '.join(map(escape, told['taint']))}.")
+    for other in told.get("shadow", ()):
+        click.secho(f"On trial (policy.shadow) {explain_sentence(Verdict(**other))}.", fg="yellow")
     for doubt in told.get("uncertain", ()):
         click.secho(f"Not certain: {doubt}.", fg="yellow")
     if tool is None:
@@ -154,7 +139,11 @@ def _explain_here(tool: str | None, options: CallerOptions, tools: str | None) -
     if only:
         answer["steps"] += map(asdict, rules.step(only, sources))
     answer |= rules.to_json(only or "", sources)
-    extras = {"uncertain": list(doubts), "later": crib.models.later_for(handle.selection, caller).get(only or "")}
+    extras: dict[str, Any] = {"uncertain": list(doubts)}
+    extras["later"] = crib.models.later_for(handle.selection, caller).get(only or "")
+    if (shadow := handle.pipeline.shadow) is not None:
+        verdicts = [handle.verdicts[name] for name in ([only] if only else handle.verdicts)]
+        extras["shadow"] = [asdict(other) for other in shadow.find_differences(caller, verdicts)]
     return {**answer, **{name: told for name, told in extras.items() if told}}
 
 
@@ -171,65 +160,3 @@ def _read_sources(options: CallerOptions, caller: Caller) -> dict[str, None]:
             await kept.close()
 
     return asyncio.run(read())
-
-
-@click.command("who", epilog=_WHO)
-@click.argument("tool")
-@json_options
-def who(tool: str, **options: Unpack[JsonOptions]) -> None:
-    """Say of every caller that the configuration tells apart whether TOOL is theirs, and which layer decides.
-
-    These are the owner here, agents, models, subagents, the sandbox, and in channels groups, senders, direct messages.
-    """
-    crib = crib_from_options(options, told=False, fills=True)
-    name, told = require_tool(tool, crib.catalog.tools), list[dict[str, object]]()
-    rows = list[tuple[str, str, str, str]]()
-    for route in dict.fromkeys(crib.route(each) for each in list_callers(crib)):
-        caller, doubts = crib.models.assign(route.caller), route.list_doubts(name)
-        verdict, known = route.judge(crib.belt(caller).verdicts[name]), resolve(crib.loaded.policy, caller)
-        rule = {"layer": verdict.layer, "rule": verdict.rule, "origin": verdict.origin, "reason": verdict.reason}
-        told.append({"caller": caller_json(known), "decision": verdict.decision, **rule, "uncertain": list(doubts)})
-        because = "; ".join([verdict.reason, *(f"not certain: {doubt}" for doubt in doubts)])
-        rows.append((_describe(route.caller, known.agent), verdict.decision, verdict.layer or "-", because))
-    if options["as_json"]:
-        print_json({"tool": name, "callers": told})
-    else:
-        print_table(("caller", "verdict", "layer", "because"), rows, colour=1)
-
-
-def list_callers(crib: Crib) -> Iterator[Caller]:
-    """Yield one caller for everybody that the rules can tell apart; a `*` stands for all others."""
-    config, policy = crib.config, crib.loaded.policy
-    yield OWNER
-    for agent in config.agent_ids():
-        yield replace(OWNER, agent=agent)
-        yield replace(OWNER, agent=agent, sandboxed=True)
-        yield replace(OWNER, parents=(agent,))
-    for key in policy.tools.by_provider:
-        provider, _, model = key.partition("/")
-        yield replace(OWNER, provider=provider, model=model or None)
-    for name, channel in config.channels.items():
-        slug = to_channel(name) or name
-        own, known = policy.channels[slug], [*config.owners, *channel.owners, *channel.allow_from]
-        bound = list_bound_groups(crib.loaded.document, slug) if crib.loaded.foreign else []
-        for sender in _senders(own.direct, known):
-            yield Caller(channel=slug, sender=sender)
-        for account, groups in ((None, own.groups), *own.accounts.items()):
-            for id in dict.fromkeys([*groups, *bound, "*"]):
-                for sender in _senders(groups.get(id), known):
-                    yield Caller(channel=slug, account=account, group=id, sender=sender)
-
-
-def _senders(chat: GroupPolicy | None, known: list[str]) -> list[Sender]:
-    """Return whom a chat's rules or the channel name, and anybody else."""
-    named = [key for key in [*(chat.by_sender if chat else ()), *known] if key.strip() != "*"]
-    return [*dict.fromkeys(map(sender_from, named)), _ANYBODY]
-
-
-def _describe(caller: Caller, agent: str) -> str:
-    words = "the owner here" if caller.channel is None and not caller.parents else name_of(replace(caller, agent=agent))
-    parts = [words, f"agent {escape(agent)}"] if caller.channel is None and caller.agent else [words]
-    parts += [f"account {escape(caller.account)}"] if caller.account else []
-    parts += ["sandboxed"] if caller.sandboxed else []
-    parts += [f"model {escape('/'.join(filter(None, (caller.provider, caller.model))))}"] if caller.provider else []
-    return ", ".join(parts)

@@ -40,7 +40,7 @@ def command(
     """
     crib = crib_from_options(options, told=False, fills=True)
     shown = LEVELS[: LEVELS.index(level) + 1]
-    found = crib.lint(provider, tools=load_tools(tools), expect=_load_promises(expect))
+    found = crib.lint(provider, tools=load_tools(tools), expect=load_promises(expect))
     findings = sorted((each for each in found if each.level in shown), key=lambda each: LEVELS.index(each.level))
     failing = [finding for finding in findings if finding.level != "note"]
     counts = {each: count for each in shown if (count := sum(found.level == each for found in findings))}
@@ -56,7 +56,7 @@ def command(
     return 1 if failing else 0
 
 
-def _load_promises(file: str | None) -> Loaded | None:
+def load_promises(file: str | None) -> Loaded | None:
     """Return what a file of promises holds; CribError when it says anything else, which nobody would heed."""
     if file is None:
         return None

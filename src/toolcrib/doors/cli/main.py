@@ -35,6 +35,7 @@ _COMMANDS = {
     "node": "Let a gateway use this machine: commands, camera, screen, notifications.",
     "nodes": "See, pair and use devices that do things for a gateway.",
     "plugins": "List, add and remove plugins.",
+    "policy": "Try rules before they count: compare, test, prove.",
     "run": "Answer a message with the tools you may use.",
     "say": "Speak a text aloud, or into a file.",
     "sessions": "List, show, export and import what is kept of conversations.",
@@ -66,7 +67,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        home = {"plugins": "skills", "who": "explain"}.get(cmd_name, cmd_name)  # two commands of one module
+        home = {"plugins": "skills", "who": "policy"}.get(cmd_name, cmd_name)  # two commands of one module
         module = import_module(f".{home}", __package__)
         command: click.Command = getattr(module, cmd_name, module.command)
         return command

@@ -39,7 +39,7 @@ _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
 _MAX_INVITATIONS = 20
 _HELP = "/status, /stop, /new, /why TOOL, /approve ID, /deny ID"
-_NO_TEXT = "There is nothing in that message that I can read: I read text, pictures, files and recordings."
+_NO_TEXT = "There is nothing that I can read in that message: no text, picture, file or recording, or it is encrypted."
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."
 
 

@@ -1,0 +1,143 @@
+"""A policy tried before it counts: what no caller may ever have, and what another policy would change. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+
+from toolcrib.define import session
+from toolcrib.define.caller import Caller
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Decision, Selection, Verdict
+
+from .callers import join_halves, list_speakers
+from .chats import TOPIC, chat_layers
+from .gate import Facts, gate
+from .match import Groups, Inventory, list_meant
+from .resolve import GroupChat, ResolvedCaller, is_listed, resolve, sender_key, sender_value
+from .settings import PolicySettings
+
+_RANKS: Mapping[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
+rank = _RANKS.__getitem__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """That nobody ever has what an entry means, `excepting` some: `owner`, or senders as rules write them.
+
+    With a channel it is about whoever speaks there; with a group, in it, and without a channel in any that has rules.
+    """
+
+    entry: str
+    excepting: tuple[str, ...] = ()
+    channel: str | None = None
+    group: str | None = None
+
+    def covers(self, who: ResolvedCaller) -> bool:
+        """Tell whether the claim is about this caller."""
+        return self._is_there(who) and not any(_is_excepted(who, each) for each in self.excepting)
+
+    def _is_there(self, who: ResolvedCaller) -> bool:
+        channel = session.to_channel(self.channel or "")
+        if self.group is None:
+            return channel is None or channel in (*(chat.channel for chat in who.chats), *who.direct_channels)
+        wanted = (channel,) if channel else who.settings.channels
+        return any(chat.channel in wanted and self._is_group(chat) for chat in who.chats)
+
+    def _is_group(self, chat: GroupChat) -> bool:
+        own = (self.group or "").strip().lower()
+        return chat.id == own or (TOPIC.fullmatch(chat.id) is not None and chat.id.partition(":")[0] == own)
+
+
+def _is_excepted(who: ResolvedCaller, written: str) -> bool:
+    sender = who.caller.sender
+    if written == "owner":  # an owner is the same person where a program says that they do not act as one
+        channel = who.settings.channels.get(session.to_channel(who.caller.channel or "") or "")
+        return who.is_owner or is_listed(sender, (*who.settings.owners, *(channel.owners if channel else ())))
+    kind, value = sender_key(written)
+    return is_listed(sender, [written]) or (kind in ("username", "name") and sender_value(sender, kind) == value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One policy over the tools there are; `belt_for` is the gate as calls meet it."""
+
+    settings: PolicySettings
+    tools: Mapping[str, Tool]
+    groups: Groups
+    belt_for: Callable[[Caller], Selection] = field(repr=False)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the tools require."""
+        return frozenset(need for tool in self.tools.values() for need in tool.requires)
+
+    def judge_speaker(self, caller: Caller) -> Callable[[str], Decision]:
+        """Return what is said of a speaker, wherever and for whomever they speak."""
+        return partial(_decide, self.belt_for(replace(caller, owner=True)))
+
+    def judge_places(self, places: Sequence[Caller]) -> list[Callable[[str], Decision]]:
+        """Return what is said of each place, whoever speaks there."""
+        made: dict[object, Callable[[str], Decision]] = {}
+        found, met, named = list[Callable[[str], Decision]](), self.needs, frozenset((*self.tools, "group:plugins"))
+        for who in (resolve(self.settings, place) for place in places):
+            layers, owner = tuple(chat_layers(who)), who.is_owner
+            if (layers, owner) not in made:
+                facts = Facts(owner=owner, host=met, mentions=named)
+                made[layers, owner] = partial(_decide, gate(self.tools, self.groups, layers, facts))
+            found.append(made[layers, owner])
+        return found
+
+
+def _decide(belt: Selection, name: str) -> Decision:
+    verdict: Verdict | None = belt.verdicts.get(name) if name in belt.tools else None
+    return verdict.decision if verdict else "deny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Whether a claim holds for all `classes` of callers, and who it does not hold for, if anybody."""
+
+    classes: int
+    counterexample: tuple[Caller, Verdict] | None = None
+
+
+def prove(claim: Claim, trial: Trial, people: Sequence[Caller]) -> Proof:
+    """Return whether nobody has what the claim says; `people` are all that are told apart but for how they speak."""
+    settings = trial.settings
+    people = [each for each in people if claim.covers(resolve(settings, each))]
+    speakers = list_speakers([settings], trial.needs)
+    spoken, placed = [trial.judge_speaker(each) for each in speakers], trial.judge_places(people)
+    found: tuple[Caller, Verdict] | None = None
+    for name in sorted(list_meant(claim.entry, Inventory(trial.tools, trial.groups))):
+        free = [(who, judge(name)) for who, judge in zip(speakers, spoken, strict=True) if judge(name) != "deny"]
+        there = [(who, judge(name)) for who, judge in zip(people, placed, strict=True) if judge(name) != "deny"]
+        for (place, one), (speaker, other) in product(there, free):
+            if found and "ask" in (one, other):
+                continue
+            caller = join_halves([settings], speaker, place)
+            verdict: Verdict = trial.belt_for(caller).verdicts[name]
+            if verdict.decision == "deny" or not claim.covers(resolve(settings, caller)):
+                continue  # nobody can be both
+            found = (caller, verdict)
+            if verdict.decision == "allow":
+                return Proof(classes=len(speakers) * len(people), counterexample=found)
+    return Proof(classes=len(speakers) * len(people), counterexample=found)
+
+
+def find_masked_changes(before: Trial, after: Trial, people: Sequence[Caller]) -> Iterator[tuple[str, Caller]]:
+    """Yield every tool about which two policies say different things of somebody, with one of whom they do."""
+    both = (before.settings, after.settings)
+    speakers = list_speakers(both, before.needs | after.needs, subagents=True)
+    spoken = [(before.judge_speaker(each), after.judge_speaker(each)) for each in speakers]
+    placed = list(zip(before.judge_places(people), after.judge_places(people), strict=True))
+    for name in dict.fromkeys((*before.tools, *after.tools)):
+        halves = []
+        for callers, judges in ((speakers, spoken), (people, placed)):
+            pairs = [(old(name), new(name)) for old, new in judges]
+            halves.append(dict(zip(reversed(pairs), reversed(callers), strict=True)))  # of those alike, the first
+        for speaker, place in product(*(half.items() for half in halves)):
+            old, new = (max(speaker[0][at], place[0][at], key=rank) for at in (0, 1))
+            if old != new:
+                yield name, join_halves(both, speaker[1], place[1])
+                break

@@ -1,0 +1,203 @@
+"""toolcrib policy: two files compared, expectations tested, claims proved; and who is listed with whom."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .world import Answer, ask, crib_file, refused
+
+Capture = pytest.CaptureFixture[str]
+
+HOME = """\
+owners: ["id:1"]
+tools: {deny: [nodes]}
+agents: {main: {tools: {deny: [exec]}}, dev: {}}
+channels:
+  telegram:
+    direct: {toolsBySender: {"id:5": {deny: [browser]}}}
+    groups:
+      "-100": {toolsBySender: {"id:7": {deny: [cron]}, "*": {allow: [message]}}}
+expect:
+  - {caller: {channel: telegram, group: "-100", sender: "id:9"}, has: [message], lacks: [exec, read]}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return crib_file(tmp_path, HOME)
+
+
+def changed(tmp_path: Path, old: str, new: str, text: str = HOME) -> Path:
+    assert old in text
+    return crib_file(tmp_path, text.replace(old, new), "new.yaml")
+
+
+def changes_of(answer: Answer) -> list[tuple[Any, ...]]:
+    return [
+        (each["caller"]["agent"], each["caller"]["group"], each["tool"], each["before"], each["after"])
+        for each in answer.json["changes"]
+    ]
+
+
+def test_nothing_changes_between_a_file_and_itself(home: Path, capsys: Capture) -> None:
+    assert ask(capsys, "policy", "diff", home, home) == Answer(0, "nothing changes for anybody\n", "")
+    assert ask(capsys, "policy", "diff", home, home, "--json").json == {"changes": []}
+
+
+def test_a_comparison_names_whom_it_changes_for_and_which_tool(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    new = changed(tmp_path, '"*": {allow: [message]}', '"*": {allow: [message, web_search]}')
+    answer = ask(capsys, "policy", "diff", home, new, "--json")
+    assert answer.code == 1
+    # the file's own sender `*`, and the one that is expected something
+    assert set(changes_of(answer)) == {("main", "-100", "web_search", "deny", "allow")}
+    assert {each["caller"]["sender"]["id"] for each in answer.json["changes"]} == {"*", "9", "1"}
+    table = ask(capsys, "policy", "diff", home, new)
+    assert (table.code, "channel telegram, group -100, id:*" in table.out) == (1, True)
+
+
+def test_a_change_that_only_a_combination_shows_is_found(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    # the agent main lacks exec anyway, so that it takes dev, in this group, for this sender
+    new = changed(tmp_path, '"id:7": {deny: [cron]}', '"id:7": {deny: [cron, exec]}')
+    answer = ask(capsys, "policy", "diff", home, new, "--json")
+    assert [each for each in changes_of(answer) if each[2] == "exec"] == [("dev", "-100", "exec", "allow", "deny")]
+
+
+def test_a_tool_that_is_gone_is_a_change_for_who_had_it(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    new = changed(tmp_path, "tools: {deny: [nodes]}", "tools: {deny: [nodes], subagents: {enabled: false}}")
+    found = {row[2:] for row in changes_of(ask(capsys, "policy", "diff", home, new, "--json"))}
+    assert ("generalist", "allow", None) in found
+    assert ("sessions_spawn", "allow", "deny") in found
+
+
+def test_what_was_recorded_is_judged_by_both(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    new = changed(tmp_path, "dev: {}", "dev: {tools: {deny: [ls]}}")
+    none = ask(capsys, "policy", "diff", home, home, "--record")
+    assert (none.code, none.err) == (0, "toolcrib: nothing was recorded yet\n")
+    key = ("--session", "agent:dev:telegram:group:-4")
+    for _ in range(2):
+        assert ask(capsys, "tools", "call", "ls", "--config", home, *key, "--sender", "id:1").code == 0
+    found = ask(capsys, "policy", "diff", home, new, "--record", "--json").json["changes"]
+    recorded = [each for each in found if each.get("calls")]
+    assert [(each["tool"], each["before"], each["after"], each["calls"]) for each in recorded] == [
+        ("ls", "allow", "deny", 2)
+    ]
+    assert recorded[0]["caller"]["session"] == key[1]
+
+
+def test_a_file_that_cannot_be_read_is_no_comparison(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    assert "no such file" in refused(ask(capsys, "policy", "diff", home, tmp_path / "gone.yaml"))
+    assert "shadw" in refused(ask(capsys, "policy", "diff", crib_file(tmp_path, "policy: {shadw: x}", "x.yaml"), home))
+
+
+def test_every_expectation_is_tested_tool_by_tool(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    answer = ask(capsys, "policy", "test", "--config", home, "--json")
+    assert (answer.code, answer.json["failing"]) == (0, 0)
+    entry = answer.json["entries"][0]
+    assert (entry["expect"], entry["holds"], entry["caller"]["group"]) == ("expect[0]", True, "-100")
+    told = [(each["key"], each["entry"], each["decision"], each["layer"]) for each in entry["promises"]]
+    assert told == [
+        ("has", "message", "allow", None),
+        ("lacks", "exec", "deny", "agent"),
+        ("lacks", "read", "deny", "group"),
+    ]
+    broken = changed(tmp_path, "has: [message]", "has: [message, web_*, no_such_tool]")
+    answer = ask(capsys, "policy", "test", "--config", broken)
+    assert answer.code == 1
+    assert "names no tool that exists here" in answer.out
+    assert answer.out.endswith("0 of 1 entries hold\n")
+
+
+def test_expectations_of_a_file_beside_it_are_tested_too(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    beside = crib_file(tmp_path, "expect:\n  - {caller: {agent: dev}, lacks: [exec]}\n", "promises.yaml")
+    answer = ask(capsys, "policy", "test", "--config", home, "--expect", beside, "--json")
+    assert (answer.code, [each["holds"] for each in answer.json["entries"]]) == (1, [True, False])
+    empty = crib_file(tmp_path, "tools: {}", "empty.yaml")
+    assert ask(capsys, "policy", "test", "--config", empty).out == "nothing is expected; write it under `expect`\n"
+
+
+def test_a_claim_that_holds_says_of_how_many(home: Path, capsys: Capture) -> None:
+    answer = ask(capsys, "policy", "prove", "--never", "nodes", "--config", home, "--json")
+    assert answer.code == 0
+    assert answer.json["holds"] is True
+    assert answer.json["counterexample"] is None
+    assert answer.json["classes"] > 50
+    words = ask(capsys, "policy", "prove", "--never", "group:nodes", "--config", home).out
+    assert words.startswith("It holds: of ")
+
+
+def test_a_claim_that_does_not_hold_names_somebody_whom_explain_says_the_same_of(home: Path, capsys: Capture) -> None:
+    options = ("--never", "exec", "--except", "owner", "--channel", "telegram", "--config", home)
+    answer = ask(capsys, "policy", "prove", *options, "--json")
+    assert (answer.code, answer.json["holds"]) == (1, False)
+    found = answer.json["counterexample"]
+    caller = found["caller"]
+    assert (caller["channel"], caller["agent"], caller["owner"], found["tool"]) == ("telegram", "dev", False, "exec")
+    asked = ["--agent", "dev", "--channel", "telegram", "--sender", f"id:{caller['sender']['id']}"]
+    asked += ["--group", caller["group"]] if caller["group"] else []
+    same = ask(capsys, "explain", "exec", *asked, "--config", home, "--json").json["tools"][0]
+    assert (same["decision"], same["reason"]) == (found["decision"], found["reason"])
+    words = ask(capsys, "policy", "prove", *options)
+    assert words.out.startswith("It does not hold. agent dev, channel telegram")
+
+
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [
+        (("exec", "--group", "-100", "--except", "owner", "--except", "id:7"), True),
+        (("exec", "--group", "-100", "--except", "owner"), False),
+        (("exec", "--group", "-100", "--except", "7", "--except", "OWNER", "--channel", "Telegram"), True),
+        (("message", "--group", "-100"), False),
+        (("browser", "--channel", "telegram", "--except", "owner"), False),
+        (("gateway", "--except", "owner"), True),
+    ],
+)
+def test_a_claim_may_be_about_some_only(options: tuple[str, ...], holds: bool, home: Path, capsys: Capture) -> None:
+    answer = ask(capsys, "policy", "prove", "--never", *options, "--config", home, "--json")
+    assert (answer.json["holds"], answer.code) == (holds, int(not holds)), answer.json
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--never", "exce"), "means no tool that exists here; did you mean 'exec'?"),
+        (("--never", "effect:fly"), "no effect is called 'fly'"),
+        (("--never", " "), "blank"),
+        (("--never", "exec", "--except", "role:family"), "this version knows no roles; name their senders"),
+        (("--never", "exec", "--except", "*"), "would leave nobody"),
+        (("--never", "exec", "--except", "e164:12"), "E.164"),
+    ],
+)
+def test_a_claim_that_means_nothing_is_refused(
+    options: tuple[str, ...], sentence: str, home: Path, capsys: Capture
+) -> None:
+    assert sentence in refused(ask(capsys, "policy", "prove", *options, "--config", home))
+
+
+def test_a_group_needs_a_channel_where_none_is_configured(tmp_path: Path, capsys: Capture) -> None:
+    bare = crib_file(tmp_path, "tools: {deny: [exec]}", "bare.yaml")
+    assert "--channel" in refused(ask(capsys, "policy", "prove", "--never", "read", "--group", "7", "--config", bare))
+    answer = ask(
+        capsys, "policy", "prove", "--never", "exec", "--group", "7", "--channel", "irc", "--config", bare, "--json"
+    )
+    assert answer.json["holds"] is True
+
+
+def test_who_lists_whom_another_agent_would_give_it(home: Path, capsys: Capture) -> None:
+    found = ask(capsys, "who", "exec", "--config", home, "--json").json["callers"]
+    rows = {
+        (each["caller"]["agent"], each["caller"]["group"], (each["caller"]["sender"] or {}).get("id")): each["decision"]
+        for each in found
+        if each["caller"]["channel"]
+    }
+    assert rows["main", "-100", "7"] == "deny"
+    assert rows["dev", "-100", "7"] == "allow"
+    assert ("dev", "-100", "*") not in rows
+
+
+def test_who_lists_subagents_models_of_agents_and_strangers_at_home(tmp_path: Path, capsys: Capture) -> None:
+    text = "agents: {dev: {tools: {byProvider: {openai/gpt-5: {deny: [exec]}}}}}"
+    table = ask(capsys, "who", "exec", "--config", crib_file(tmp_path, text)).out
+    assert "the owner here, agent dev, model openai/gpt-5" in table
+    assert "agent dev, started by main" in table
+    assert "somebody who is not the owner" in table
