@@ -18,7 +18,8 @@ from toolcrib.define.message import Call
 from toolcrib.define.plugin import Block, Guard, Hook, Moment, Observer, Word
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
-from toolcrib.services.hook_programs import HookProgram, read_answer, read_word
+from toolcrib.policy.match import Inventory
+from toolcrib.services.hook_programs import HookProgram, read_printed, read_word
 
 from .adapter_hooks import Around, call, tool_of
 from .load import Case
@@ -186,7 +187,7 @@ def _program(command: str, ended: Json) -> Guard:
                 process.kill()
                 await process.wait()
         ended["code"] = process.returncode
-        word = read_word(read_answer(process.returncode, out, err))
+        word = read_word(read_printed(process.returncode, out, err))
         ended["said"] = True
         return word
 
@@ -198,7 +199,7 @@ def _match(args: Json) -> bool:
     hook = {"on": "BeforeTool", "run": ["true"], "tools": [args["matcher"]] if args["matcher"] else []}
     (settings,) = load({"tools": {"hooks": [hook]}}, {}).config.tools.hooks
     runner: Any = None
-    return HookProgram(settings, 0, runner, {}).is_about(args["toolName"])
+    return HookProgram(settings, 0, runner, Inventory({}, {})).is_about(args["toolName"])
 
 
 def _same_decision(case: Case, ours: Any) -> str:

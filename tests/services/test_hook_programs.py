@@ -10,7 +10,7 @@ import toolcrib
 from toolcrib import Result, ToolError
 from toolcrib.app.sources import open_accepted
 from toolcrib.backends.stores.accepted import Accepted, hash_file
-from toolcrib.services.hook_programs import read_answer, read_word
+from toolcrib.services.hook_programs import read_printed, read_word
 
 pytestmark = pytest.mark.anyio
 
@@ -99,9 +99,9 @@ async def test_a_program_of_the_workspace_runs_once_it_is_accepted_and_only_as_i
 
 
 def test_what_a_program_printed_is_read_with_its_code() -> None:
-    assert read_answer(2, b"", b"") == {"decision": "deny", "reason": ""}
-    assert read_answer(2, b'{"reason": "r"}', b"") == {"decision": "deny", "reason": "r"}
-    assert read_answer(0, b' "{\\"decision\\": \\"ask\\"}" ', b"noise") == {"decision": "ask"}
+    assert read_printed(2, b"", b"") == {"decision": "deny", "reason": ""}
+    assert read_printed(2, b'{"reason": "r"}', b"") == {"decision": "deny", "reason": "r"}
+    assert read_printed(0, b' "{\\"decision\\": \\"ask\\"}" ', b"noise") == {"decision": "ask"}
     assert read_word({}) is None
     for wrong in ({"decision": 5}, {"hookSpecificOutput": {"updatedInput": "x"}}):
         with pytest.raises(ToolError):

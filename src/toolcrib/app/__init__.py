@@ -3,12 +3,12 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from toolcrib.adapter import losses
 from toolcrib.adapter.trim import redact_value
@@ -63,7 +63,7 @@ from .secrets import LogRedactor, lasting_redactors
 from .settings import SettingsEditor
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
 from .stores import state_in, stores_for
-from .subagents import SubagentRunner, read_course, with_agents
+from .subagents import SubagentRunner, with_agents
 from .turns import AsideModels, Running, SetupResolver, TurnStarter
 
 __all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
@@ -337,6 +337,13 @@ class Given:
     has_user: bool = False
 
 
+class Closing(Protocol):
+    """What is closed with a crib."""
+
+    @property
+    def close(self) -> Callable[[], Coroutine[Any, Any, None]]: ...
+
+
 def _list_kinds(offers: Iterable[Offer]) -> Mapping[str, ChannelKind]:
     return ShippedChannels({name: kind for each in offers for name, kind in each.channels.items()})
 
@@ -358,6 +365,7 @@ def build(
         state=folder,
         stores=stores,
         tools=whole.tools,
+        groups=whole.groups,
         agents=agents.offers,
         agent_problems=[problem.sentence for problem in agents.problems],
         models=models.names(),
@@ -366,9 +374,7 @@ def build(
         admit_server=folders.admit_server,
         secrets_below=partial(find_secrets, loaded.document),
         way_out=(way_out := GuardedWayOut(settings)),
-        look=(aside := AsideModels(settings, models)).look,
-        consult=aside.consult,
-        read_course=read_course,
+        aside=AsideModels(settings, models),
         redact=redactors[0],
         redact_errors=redactors[1],
         channel_kinds=_list_kinds(offers),
@@ -377,11 +383,10 @@ def build(
     router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
     ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
-    pipeline = _pipeline(core, offers, features, approver)
+    pipeline, moments = _pipeline(core, offers, features, approver), _list_moments(offers, features)
     belts = BeltSource(settings, catalog, agents, pipeline, runner, core.channel_kinds)
-    hooks = (*(each.hooks.items() for each in offers), *(each.moments for each in features))
-    moments, memory = Moments(hook for each in hooks for hook in each), core.find(Memories)
-    turns = Turns(kept.sessions, stores.record, SetupResolver(settings, models, belts), moments, memory=memory)
+    resolver = SetupResolver(settings, models, belts)
+    turns = Turns(kept.sessions, stores.record, resolver, moments, memory=core.find(Memories))
     starter = TurnStarter(turns, models, redactors[0])
     host = SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(
@@ -404,9 +409,7 @@ def build(
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install())
-    closes = (kept.close, models.close, *(each.close for each in features), turns.close, starter.close)
-    for close in (*closes, *(each.close for each in turn_features)):
-        exits.push_async_callback(close)
+    _close_in_turn(exits, [kept, models, *features, turns, starter, *turn_features])
     return Crib(
         _Parts(
             settings=settings,
@@ -420,6 +423,16 @@ def build(
             exits=exits,
         )
     )
+
+
+def _close_in_turn(exits: AsyncExitStack, parts: Iterable[Closing]) -> None:
+    for each in parts:
+        exits.push_async_callback(each.close)
+
+
+def _list_moments(offers: Iterable[Offer], features: Iterable[Feature]) -> Moments:
+    hooks = (*(each.hooks.items() for each in offers), *(each.moments for each in features))
+    return Moments(hook for each in hooks for hook in each)
 
 
 def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], approver: Approver) -> CallPipeline:

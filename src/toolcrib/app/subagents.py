@@ -198,15 +198,6 @@ def turn_of(caller: Caller) -> Loop | None:
     return above if above is not None and above.setup.caller == caller else None
 
 
-def read_course(caller: Caller) -> tuple[str, tuple[str, ...]]:
-    """Return what the turn of a caller was asked last, and from where outside it has read."""
-    turn = turn_of(caller)
-    if turn is None:
-        return "", ()
-    said = [each.plain_text for each in turn.history if each.role == "user"]
-    return said[-1] if said else "", tuple(turn.history.outside)
-
-
 def describe_place(ports: Ports) -> str:
     """Return the folder that tools work in and the platform, as a prompt names them."""
     name = ports.folder.rpartition("/")[2] or ports.folder  # a small model takes a whole path apart

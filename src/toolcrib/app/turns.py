@@ -300,6 +300,14 @@ class AsideModels:
         model = self._models.get(self._models.find_named(word) or word)
         return await self._ask(turn_of(caller), model, request)
 
+    def read_course(self, caller: Caller) -> tuple[str, tuple[str, ...]]:
+        """Return what the turn of a caller was asked last, and from where outside it has read."""
+        turn = turn_of(caller)
+        if turn is None:
+            return "", ()
+        said = [each.plain_text for each in turn.history if each.role == "user"]
+        return said[-1] if said else "", tuple(turn.history.outside)
+
     async def _ask(self, turn: Loop | None, model: Model, request: Request) -> events.Replied:
         if turn is not None and (over := turn.spent.over_budget()) is not None:
             raise ToolError(f"no model was asked: {over[1]}", code="unavailable")

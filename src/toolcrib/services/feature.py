@@ -37,10 +37,22 @@ from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
 
 T = TypeVar("T")
-Look = Callable[[Caller, Request, str], Awaitable[tuple[str, Replied] | None]]
-Consult = Callable[[Caller, Request, str], Awaitable[Replied]]
-# What the caller's turn was asked to do, and from where outside it has read; ("", ()) where no turn goes on.
-ReadCourse = Callable[[Caller], tuple[str, Sequence[str]]]
+
+
+class AsideAsker(Protocol):
+    """Asks a model once in the midst of whatever goes on."""
+
+    async def look(self, caller: Caller, request: Request, word: str = "", /) -> tuple[str, Replied] | None:
+        """Ask the model that looks at pictures for a caller, or the one that `word` names; give its name and reply.
+
+        None where none that is configured sees.
+        """
+
+    async def consult(self, caller: Caller, request: Request, word: str, /) -> Replied:
+        """Ask the model that `word` names."""
+
+    def read_course(self, caller: Caller, /) -> tuple[str, Sequence[str]]:
+        """Return what the caller's turn was asked last, and from where outside it has read; nothing without a turn."""
 
 
 class RegisteredAgent(Protocol):
@@ -164,15 +176,13 @@ class Feature:
 class Core:
     """What every feature stands on.
 
-    `tools` are those of the shelf, of plugins and of agents; `agents` are those agents, `agent_problems` sentences
-    about the ones that were left out. `terms_of` says what a caller's workspace is, for the backend that opens it.
+    `tools` are those of the shelf, of plugins and of agents, with their `groups`; `agents` are those agents, and
+    `agent_problems` sentences about the ones that were left out. `terms_of` says what a caller's workspace is, for the
+    backend that opens it.
     `explain_unaccepted` says why a program of a workspace with these contents does not run unasked, "" when it was
     accepted; `admit_server` gives a server as it may be started, ToolError when its code was not accepted.
     `secrets_below` yields what the environment gave to a part of the configuration; `redact` takes every known secret
     out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
-    `look` asks the model that looks at pictures for a caller, or the one that a word names, and gives its name and its
-    reply; None where none that is configured sees. `consult` asks the model that a word names; `read_course` tells what
-    a caller's turn is about.
     `channel_kinds` are the channels that can be made, ours and those of plugins.
     Whoever holds something for a session adds to `session_ends` what lets go of it when the session is deleted.
     """
@@ -182,6 +192,7 @@ class Core:
     state: Path | None
     stores: Stores
     tools: Mapping[str, Tool]
+    groups: Mapping[str, frozenset[str]]
     agents: Mapping[str, RegisteredAgent]
     agent_problems: Sequence[str]
     models: ModelNames
@@ -190,9 +201,7 @@ class Core:
     admit_server: Callable[[McpSettings], McpSettings]
     secrets_below: Callable[..., Iterator[str]]
     way_out: WayOut
-    look: Look
-    consult: Consult
-    read_course: ReadCourse
+    aside: AsideAsker
     redact: Callable[[str], str] | None = None
     redact_errors: Callable[[str], str] | None = None
     channel_kinds: Mapping[str, ChannelKind] = field(default_factory=dict)

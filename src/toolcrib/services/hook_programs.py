@@ -23,7 +23,6 @@ from toolcrib.define.plugin import Allow, Ask, Block, Hook, Moment, Observer, Re
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.policy.match import Inventory, matcher_for
-from toolcrib.registry.catalog import groups_of
 from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.feature import Core, Feature
 
@@ -35,7 +34,7 @@ _ABOUT_CALLS = ("before_tool_call", "after_tool_call")
 def mount(core: Core) -> Feature:
     """Mount the programs that the configuration names; mounted last, they are asked before any other feature."""
     runner, programs = core.find(CommandRunner), core.config.tools.hooks
-    hooks = [HookProgram(each, at, runner, core.tools) for at, each in enumerate(programs)]
+    hooks = [HookProgram(each, at, runner, Inventory(core.tools, core.groups)) for at, each in enumerate(programs)]
     listeners = [(each.settings.on, each.tell) for each in hooks if each.settings.on not in _ABOUT_CALLS]
     return Feature(
         guards=[each.to_guard() for each in hooks if each.settings.on == "before_tool_call"],
@@ -47,12 +46,9 @@ def mount(core: Core) -> Feature:
 class HookProgram:
     """One program, asked about the calls that its `tools` name; no list means all."""
 
-    def __init__(
-        self, settings: HookProgramSettings, at: int, runner: CommandRunner, known: Mapping[str, Tool]
-    ) -> None:
-        self.settings, self.name, self._runner, self._known = settings, f"tools.hooks[{at}]", runner, known
-        inventory = Inventory(known, groups_of(known.values()))
-        self._named = matcher_for(settings.tools, inventory).select(frozenset(known))
+    def __init__(self, settings: HookProgramSettings, at: int, runner: CommandRunner, known: Inventory) -> None:
+        self.settings, self.name, self._runner, self._known = settings, f"tools.hooks[{at}]", runner, known.tools
+        self._named = matcher_for(settings.tools, known).select(frozenset(known.tools))
 
     def is_about(self, name: str) -> bool:
         """Tell whether a call is its business; of a tool that came later only the name is known, so it is in doubt."""
@@ -103,10 +99,10 @@ class HookProgram:
     async def _run(self, caller: Caller, event: Mapping[str, Any]) -> Mapping[str, Any]:
         given = orjson.dumps(event, default=str)
         code, out, err = await self._runner.run_named(caller, self.settings, given)
-        return read_answer(code, out, err)
+        return read_printed(code, out, err)
 
 
-def read_answer(code: int | None, out: bytes, err: bytes) -> Mapping[str, Any]:
+def read_printed(code: int | None, out: bytes, err: bytes) -> Mapping[str, Any]:
     """Return what a program said; ToolError when it failed, or said what is no answer. Without a code it was ended."""
     said: Any = {}
     try:

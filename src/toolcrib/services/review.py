@@ -59,14 +59,14 @@ class Reviewer:
             return None
         try:
             async with asyncio.timeout(self._settings.timeout_sec):
-                replied = await self._core.consult(ctx.caller, self._write(ctx, args), self._settings.model)
+                replied = await self._core.aside.consult(ctx.caller, self._write(ctx, args), self._settings.model)
         except (CribError, TimeoutError) as error:
             return Ask(f"the reviewer did not answer: {str(error) or 'it took too long'}", basis=_BASIS)
         return read_review(replied.message.plain_text)
 
     def _write(self, ctx: Ctx, args: Mapping[str, Any]) -> Request:
         """Return what the model is shown: the call and its grounds, as data."""
-        task, outside = self._core.read_course(ctx.caller)
+        task, outside = self._core.aside.read_course(ctx.caller)
         shown = orjson.dumps(dict(args), option=orjson.OPT_INDENT_2, default=str).decode()
         more = f"\n[{len(shown) - _SHOWN_CHARS} more characters]" if len(shown) > _SHOWN_CHARS else ""
         who = ctx.caller.channel or "the terminal"

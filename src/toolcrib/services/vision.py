@@ -1,19 +1,22 @@
 """Looking at pictures: a model that sees says what is in them; where there is none, what is written in them is read."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
+from toolcrib.define.event import Replied
 from toolcrib.define.message import Message
 from toolcrib.define.model import History, Request
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image, Text
 
-from .feature import Core, Feature, Look
+from .feature import Core, Feature
+
+Look = Callable[[Caller, Request, str], Awaitable[tuple[str, Replied] | None]]
 
 _SECONDS = 90.0
 _MAX_PICTURES, _PICTURE_CHARS = 8, 8_000_000  # of base64: what models take is less
@@ -37,7 +40,7 @@ class TextReader(Protocol):
 def mount(core: Core, *, reader: Callable[[], TextReader]) -> Feature:
     """Mount what looks at pictures."""
     made = reader()
-    return Feature(services=(Vision(core.look, made),), close=made.close)
+    return Feature(services=(Vision(core.aside.look, made),), close=made.close)
 
 
 class Vision:

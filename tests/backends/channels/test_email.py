@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.backends.channels.email import EmailChannel, cut_quoted, is_automatic, is_vouched, read_address
+from toolcrib.backends.channels.email import EmailChannel, cut_quoted, find_author, is_automatic, is_vouched
 from toolcrib.backends.channels.mail_wire import ImapSession, MailRoute, hand_over
 from toolcrib.define.channel import HeardMessage, Post
 from toolcrib.define.errors import ToolError
@@ -68,7 +68,7 @@ def test_only_what_our_own_server_says_of_the_domain_vouches(results: Sequence[s
     ],
 )
 def test_a_letter_has_one_sender_or_none(header: str, sender: str) -> None:
-    assert read_address(parse(header, "", "hi")) == sender
+    assert find_author(parse(header, "", "hi")) == sender
 
 
 def test_a_sender_that_can_be_read_in_two_ways_counts_in_none() -> None:

@@ -14,7 +14,7 @@ from toolcrib.define.channel import Attachment, HeardMessage
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image, Text
 from toolcrib.define.voice import Transcript
-from toolcrib.services.channels.inbox import Inbox
+from toolcrib.services.channels.inbox import FileIntake
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def hear(recording: bytes) -> Transcript:
 
 async def take_in(folder: Path, files: dict[str, bytes | None], *sent: Attachment) -> list[Any]:
     disk = Disk(Terms(root=folder, state=folder.parent / "state"))
-    inbox = Inbox(lambda _: LocalWorkspace(disk), hear, lambda: 1)
+    inbox = FileIntake(lambda _: LocalWorkspace(disk), hear, lambda: 1)
     message = HeardMessage(id="1", chat="7", sender=Sender(id="7"), attachments=sent)
     channel: Any = Files(files)
     try:

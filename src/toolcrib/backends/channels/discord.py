@@ -29,7 +29,7 @@ from .hosted import HeardSoFar, check_host, need, to_limit
 
 log = logging.getLogger("toolcrib")
 
-BASE = "https://discord.com/api/v10"
+_BASE = "https://discord.com/api/v10"
 _GATEWAY_HOSTS, _FILE_HOSTS = ("discord.gg",), ("discordapp.com", "discordapp.net")
 _INTENTS = 1 << 0 | 1 << 9 | 1 << 12 | 1 << 15  # guilds, their messages, direct ones, and what stands in them
 _DISPATCH, _BEAT, _IDENTIFY, _RESUME, _RECONNECT, _INVALID, _BEAT_TAKEN = 0, 1, 2, 6, 7, 9, 11
@@ -443,7 +443,7 @@ def _show_member(member: Mapping[str, Any]) -> dict[str, Any]:
 def _make(settings: Any, way_out: WayOut) -> DiscordChannel:
     if not settings.token:
         raise ToolError("discord needs token, of the bot: channels: {discord: {token: ${DISCORD_TOKEN}}}")
-    return DiscordChannel(settings.token, settings.api_base or BASE, way_out)
+    return DiscordChannel(settings.token, settings.api_base or _BASE, way_out)
 
 
 DISCORD = ChannelKind(DiscordChannel.abilities, _make)

@@ -137,7 +137,7 @@ class EmailChannel:
             return None
 
     def _to_message(self, mail: EmailMessage, place: str, *, is_whole: bool) -> HeardMessage | None:
-        address = read_address(mail)
+        address = find_author(mail)
         if not address or address == self._address or is_automatic(mail) or _MACHINES.fullmatch(address):
             return None
         if self._is_too_often(address):
@@ -182,7 +182,7 @@ class EmailChannel:
                 self._subjects.popitem(last=False)
 
 
-def read_address(mail: EmailMessage) -> str:
+def find_author(mail: EmailMessage) -> str:
     """Return the address that a message says it is from; "" when it names none, or more than one."""
     fields = mail.get_all("From", [])
     found = [each.addr_spec for each in fields[0].addresses] if len(fields) == 1 else []

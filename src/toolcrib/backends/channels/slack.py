@@ -26,7 +26,7 @@ from .hosted import HeardSoFar, check_host, need, to_limit
 
 log = logging.getLogger("toolcrib")
 
-BASE = "https://slack.com/api"
+_BASE = "https://slack.com/api"
 _HOSTS = ("slack.com",)
 _SECONDS, _MAX_WAIT = 30.0, 60.0
 _MAX_PAGES, _PAGE, _MAX_NAMES = 10, 100, 50
@@ -372,7 +372,7 @@ def _show(message: Mapping[str, Any]) -> dict[str, Any]:
 def _make(settings: Any, way_out: WayOut) -> SlackChannel:
     if not settings.bot_token or not settings.app_token:
         raise ToolError("slack needs botToken (xoxb-..) and appToken (xapp-.., with connections:write)")
-    return SlackChannel(settings, settings.api_base or BASE, way_out)
+    return SlackChannel(settings, settings.api_base or _BASE, way_out)
 
 
 SLACK = ChannelKind(SlackChannel.abilities, _make)

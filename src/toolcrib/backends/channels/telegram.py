@@ -15,7 +15,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image
 from toolcrib.define.web import Http, WayOut, pack_form
 
-BASE = "https://api.telegram.org"
+_BASE = "https://api.telegram.org"
 _WAIT_SECONDS, _SLACK_SECONDS = 50, 20.0  # that an answer about updates may take, and how much longer we wait
 _POST_SECONDS, _FILE_SECONDS = 30.0, 120.0
 _PHOTOS = ("image/jpeg", "image/png", "image/webp")
@@ -253,7 +253,7 @@ def _told(answer: Any) -> dict[str, Any]:
 def _make(settings: Any, way_out: WayOut) -> TelegramChannel:
     if not settings.bot_token:
         raise ToolError("telegram needs botToken, from @BotFather: channels: {telegram: {botToken: ${TELEGRAM_TOKEN}}}")
-    base = settings.api_base or BASE
+    base = settings.api_base or _BASE
     return TelegramChannel(settings.bot_token, base, way_out.for_own(base))
 
 

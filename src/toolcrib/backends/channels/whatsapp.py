@@ -17,7 +17,6 @@ from typing import Any
 
 import orjson
 
-from toolcrib.backends.web.http import pack_form
 from toolcrib.define.caller import Sender
 from toolcrib.define.channel import (
     Abilities,
@@ -32,7 +31,7 @@ from toolcrib.define.channel import (
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.egress import read_url
 from toolcrib.define.errors import ToolError
-from toolcrib.define.web import Page, WayOut
+from toolcrib.define.web import Page, WayOut, pack_form
 
 log = logging.getLogger("toolcrib")
 
@@ -200,7 +199,7 @@ class WhatsAppChannel:
         kind = "audio" if mime.startswith("audio/") else _SHOWN.get(mime, "document")
         form = {"messaging_product": "whatsapp", "type": mime}
         told = await self._ask(
-            f"{self._settings.phone_number_id}/media", *pack_form(form, "file", post.filename, mime, data)
+            f"{self._settings.phone_number_id}/media", *pack_form(form, "file", post.filename, data, mime)
         )
         named = {"filename": post.filename} if kind == "document" else {}
         return kind, {"id": str(told["id"]), **named, **({"voice": True} if post.is_voice and kind == "audio" else {})}

@@ -35,17 +35,6 @@ _SENT = {
 _OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer"})
 
 
-def pack_form(fields: Mapping[str, str], part: str, filename: str, mime: str, data: bytes) -> tuple[str, bytes]:
-    """Return the content type and the body of a form with one file, which is called `part` there."""
-    boundary = secrets.token_hex(16)
-    named = f"--{boundary}\r\nContent-Disposition: form-data; name="
-    safe = strip_to_line(filename).replace("\\", "_").replace('"', "_") or "file"
-    parts = [f'{named}"{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
-    parts.append(f'{named}"{part}"; filename="{safe}"\r\nContent-Type: {mime}\r\n\r\n')
-    body = "".join(parts).encode() + data + f"\r\n--{boundary}--\r\n".encode()
-    return f"multipart/form-data; boundary={boundary}", body
-
-
 class SecretRefs:
     """What stands for the secrets of the configuration: words that nobody can guess, and what puts the values there."""
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+_Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 _OPEN_SECONDS, _QUIET_SECONDS = 30.0, 60.0
 _READ_BYTES, _MESSAGE_BYTES = 65_536, 8 << 20
@@ -21,7 +21,7 @@ class SocketClosedError(ConnectionError):
         self.code = code
 
 
-async def open_socket(dial: Dial, url: str) -> "TextSocket":
+async def open_socket(dial: _Dial, url: str) -> "TextSocket":
     """Connect to a ws: or wss: address, by `dial`; raise ConnectionError when that is refused."""
     from websockets.client import ClientProtocol  # noqa: PLC0415  only a channel that connects pays for it
     from websockets.uri import parse_uri  # noqa: PLC0415

@@ -32,7 +32,7 @@ from toolcrib.services.voice import OpenWorkspaces, Voice
 
 from .admission import Admission
 from .desk import MessageDesk
-from .inbox import Inbox
+from .inbox import FileIntake
 from .line import ChannelLine
 from .login import ChannelLogins
 from .outbox import Outbox
@@ -59,7 +59,7 @@ def mount(core: TurnCore, *, workspaces: Callable[[], OpenWorkspaces]) -> Featur
     def open_workspace(caller: Caller) -> Workspace:
         return opened.open(core.terms_of(caller), caller.session or "")
 
-    inbox = Inbox(open_workspace, core.find(Voice).hear, lambda: core.config.media.max_mb)
+    inbox = FileIntake(open_workspace, core.find(Voice).hear, lambda: core.config.media.max_mb)
     service = Channels(core, core.stores.messages, core.channel_kinds, inbox)
 
     async def close() -> None:
@@ -72,7 +72,9 @@ def mount(core: TurnCore, *, workspaces: Callable[[], OpenWorkspaces]) -> Featur
 class Channels:
     """The channels of one crib. They work while a gateway runs: `open` starts them."""
 
-    def __init__(self, core: TurnCore, store: MessageStore, kinds: Mapping[str, ChannelKind], inbox: Inbox) -> None:
+    def __init__(
+        self, core: TurnCore, store: MessageStore, kinds: Mapping[str, ChannelKind], inbox: FileIntake
+    ) -> None:
         self.core, self.store, self._kinds, self.outbox = core, store, kinds, Outbox(core.state)
         self.admission = Admission(core.settings, store)
         self.talk = ChannelTalk(core, store, self.admission, inbox)

@@ -23,7 +23,7 @@ _NAME_CHARS, _ID_CHARS = 80, 12
 _SPOKEN = ("audio/", "video/")  # some send a voice as a video
 
 
-class Inbox:
+class FileIntake:
     """Takes in files; `open_workspace` gives a caller's files, `hear` writes a recording down.
 
     `max_mb` is what one file may have.

@@ -29,7 +29,7 @@ from toolcrib.services.session_desk import SessionDesk
 from toolcrib.services.sessions import Sessions
 
 from .admission import Admission
-from .inbox import Inbox
+from .inbox import FileIntake
 
 log = logging.getLogger("toolcrib")
 
@@ -55,7 +55,7 @@ class ChatPlace(NamedTuple):
 class ChannelTalk:
     """Answers the messages of all channels."""
 
-    def __init__(self, core: TurnCore, store: MessageStore, admission: Admission, inbox: Inbox) -> None:
+    def __init__(self, core: TurnCore, store: MessageStore, admission: Admission, inbox: FileIntake) -> None:
         self._core, self._store, self._admission, self._inbox = core, store, admission, inbox
         self._chats, self._approvals = core.find(Chats), core.find(Approvals)
         self._desk, self._sessions = core.find(SessionDesk), core.find(Sessions)
