@@ -123,7 +123,7 @@ async def test_a_call_runs_through_the_gate() -> None:
         ({"tools": {"ask": ["effect:read"]}}, "weather", {"place": "x"}, "not_approved"),
         ({}, "weather", {}, "bad_arguments"),
         ({}, "wether", {}, "not_found"),
-        ({}, "message", {}, "unavailable"),
+        ({}, "message", {"action": "send", "message": "hi"}, "unavailable"),
         ({}, "forever", {}, "timeout"),
     ],
 )

@@ -57,6 +57,7 @@ RUNS = {
     ("backends/models/local.py", "subprocess.run"): "pip, which fetches the weights of a local model",
     ("backends/voices/programs.py", "self.run"): "a program that speaks or listens",
     ("doors/cli/say.py", "subprocess.run"): "a player of sound, for who types the command",
+    ("services/exec/judge.py", "program.run"): "the words of a program that the operator wrote down",
     ("services/channels/__init__.py", "line.run"): "a channel, whose turns go through invoke",
     ("config/load.py", "examples.run"): "a list of examples",
     ("config/positions.py", "scanner.run"): "a scanner of JSON5",

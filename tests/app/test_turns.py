@@ -77,7 +77,8 @@ async def test_a_turn_is_a_stream_of_events_from_its_start_to_its_end() -> None:
 
 async def test_a_model_is_shown_no_tool_that_nothing_can_run() -> None:
     model = ScriptedModel(["hello"])
-    async with toolcrib.open({}, env={}) as crib:
+    promised = toolcrib.Tool.declared("forecast", "Tell what will be.", effects={"read"})
+    async with toolcrib.open({}, env={}, tools=[promised]) as crib:
         belt = crib.belt(toolcrib.OWNER)
         await crib.turn("hello", caller=toolcrib.OWNER, model=model).end()
     declared = [tool.name for tool in belt.tools.values() if not tool.has_body]

@@ -6,7 +6,7 @@ import hmac
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -135,27 +135,31 @@ async def test_a_group_gets_its_own_tools_and_a_replay_nothing(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("request_", "status", "why"),
     [
-        (signed(said_by(OWNER, "hi"), secret="another-secret-of-it"), 403, "this is not signed"),
-        (signed(said_by(OWNER, "hi"))._replace(headers={}), 403, "this is not signed"),
-        (signed(said_by(OWNER, "hi"))._replace(body=b"{}"), 403, "this is not signed"),
-        (signed(said_by(OWNER, "hi"), at=1_700_000_000), 403, "seconds off"),
-        (signed(said_by(OWNER, "hi"), at=9_999_999_999), 403, "seconds off"),
-        (signed(b"nonsense"), 400, "the body: Invalid JSON"),
-        (signed([]), 400, "the body: Input should be an object"),
-        (signed({"id": "1", "chat": "c"}), 400, "sender: Field required"),
-        (signed({**said_by(OWNER, "hi"), "id": 7}), 400, "id: Input should be a valid string"),
-        (signed({**said_by(OWNER, "hi"), "owner": True}), 400, "owner: Extra inputs are not permitted"),
-        (signed({**said_by(OWNER, "hi"), "sender": {"id": ""}}), 400, "sender.id: String should have at least 1"),
-        (signed({**said_by(OWNER, "hi"), "files": [{"data": "%%%"}]}), 400, "files: data is base64"),
-        (signed(b'{"id":' * 100_000), 400, "the body: Invalid JSON"),
+        (lambda: signed(said_by(OWNER, "hi"), secret="another-secret-of-it"), 403, "this is not signed"),
+        (lambda: signed(said_by(OWNER, "hi"))._replace(headers={}), 403, "this is not signed"),
+        (lambda: signed(said_by(OWNER, "hi"))._replace(body=b"{}"), 403, "this is not signed"),
+        (lambda: signed(said_by(OWNER, "hi"), at=1_700_000_000), 403, "seconds off"),
+        (lambda: signed(said_by(OWNER, "hi"), at=9_999_999_999), 403, "seconds off"),
+        (lambda: signed(b"nonsense"), 400, "the body: Invalid JSON"),
+        (lambda: signed([]), 400, "the body: Input should be an object"),
+        (lambda: signed({"id": "1", "chat": "c"}), 400, "sender: Field required"),
+        (lambda: signed({**said_by(OWNER, "hi"), "id": 7}), 400, "id: Input should be a valid string"),
+        (lambda: signed({**said_by(OWNER, "hi"), "owner": True}), 400, "owner: Extra inputs are not permitted"),
+        (
+            lambda: signed({**said_by(OWNER, "hi"), "sender": {"id": ""}}),
+            400,
+            "sender.id: String should have at least 1",
+        ),
+        (lambda: signed({**said_by(OWNER, "hi"), "files": [{"data": "%%%"}]}), 400, "files: data is base64"),
+        (lambda: signed(b'{"id":' * 100_000), 400, "the body: Invalid JSON"),
     ],
 )
 async def test_what_is_not_right_is_refused_and_not_heard(
-    tmp_path: Path, request_: InboundRequest, status: int, why: str
+    tmp_path: Path, request_: Callable[[], InboundRequest], status: int, why: str
 ) -> None:
     with service() as there:
         async with assistant(tmp_path, there) as crib:
-            answer = await tell(crib, request_)
+            answer = await tell(crib, request_())
             assert answer.status == status
             assert why in answer.body
             assert await crib.channels.store.list_unanswered("webhook") == ()

@@ -58,23 +58,26 @@ def command() -> None:
 @command.command(
     "diff",
     epilog=show_examples(
-        "policy diff crib.yaml new.yaml",
+        "policy diff new.yaml",
         "policy diff crib.yaml new.yaml --record",
         "policy diff old.yaml new.yaml --json",
     ),
 )
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW")
+@click.argument("files", metavar="[OLD] NEW", nargs=-1, required=True)
+@click.option("--config", metavar="F", help="OLD where NEW alone is given; else it is the configuration in force.")
 @click.option("--record", is_flag=True, help="Judge the calls on record, too, as far as they go back.")
 @click.option("--from", "read_as", type=click.Choice(["openclaw"]), help="Read both as OpenClaw configurations.")
 @json_option
-def diff(old: str, new: str, record: bool, read_as: str | None, as_json: bool) -> int:
+def diff(files: tuple[str, ...], config: str | None, record: bool, read_as: str | None, as_json: bool) -> int:
     """Say for whom NEW decides otherwise than OLD, and about which tools.
 
     Every caller that one of them tells apart is asked about, every `expect` entry of theirs and, with --record, every
     call of before. Where a change only shows in a combination of these, one is named. Leaves with 1 when there are any.
     """
-    before, after = (_open({"config": each, "read_as": read_as}) for each in (old, new))
+    if len(files) > 2 or (len(files) == 2 and config):
+        raise CribError("two files are compared: OLD and NEW, or NEW with --config OLD")
+    both: tuple[str | None, ...] = files if len(files) == 2 else (config, files[0])
+    before, after = (_open({"config": each, "read_as": read_as}) for each in both)
     changes = list(_list_changes(before, after, _list_recorded(before) if record else Counter()))
     if as_json:
         print_json({"changes": changes})
