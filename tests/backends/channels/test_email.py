@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.sockets import listening
 
 from toolcrib.backends.channels.email import EmailChannel, cut_quoted, find_author, is_automatic, is_vouched
 from toolcrib.backends.channels.mail_wire import ImapSession, MailRoute, hand_over
@@ -150,15 +151,10 @@ async def server(*lines: bytes) -> AsyncIterator[Any]:
                 writer.write(each)
                 if not await reader.readline():
                     break
-            writer.close()
-            await writer.wait_closed()
-        except ConnectionError:
-            return  # who was told enough has gone
         finally:
             ended.set()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
-        port = listening.sockets[0].getsockname()[1]
+    async with listening(serve) as port:
         yield SimpleNamespace(host="127.0.0.1", port=port, tls=False, user=None, password=None)
         await ended.wait()
 
