@@ -1,4 +1,4 @@
-"""A gateway that is killed between what it heard over XMPP or by e-mail and its answer: answered once."""
+"""A gateway that is killed between what it heard and its answer, on real servers: answered once."""
 
 import asyncio
 import json
@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from tests.backends.channels.mail_world import body_of, letter, mail_servers
+from tests.backends.channels.matrix_world import synapse
+from tests.backends.channels.telegram_world import TOKEN, telegram
 from tests.backends.channels.xmpp_world import prosody, xmpp_person
+from tests.backends.exec.shells import until
 from tests.doors.chat.test_far import gateway_in
 from tests.doors.talking import Say, call, crib_with, talking
 from tests.doors.test_channels import until_connected
@@ -46,7 +49,40 @@ async def mail_talk(folder: Path) -> AsyncIterator[tuple[dict[str, Any], Tell, H
         yield {"email": servers.settings(owners=["id:ann@mail.test"])}, tell, hear
 
 
-@pytest.mark.parametrize("talk", [xmpp_talk, mail_talk])
+@asynccontextmanager
+async def matrix_talk(folder: Path) -> AsyncIterator[Any]:
+    async with synapse(folder) as home:
+        bot, ann = await home.register("crib"), await home.register("ann")
+        room = await ann.make_room(bot.id, direct=True)
+
+        async def tell(text: str) -> None:
+            await ann.until_joined(room, bot.id)
+            await ann.say(room, text)
+
+        async def hear() -> str:
+            return await ann.hears(room=room)
+
+        own = {"homeserver": home.address, "accessToken": bot.token, "owners": [f"id:{ann.id}"]}
+        yield {"matrix": own}, tell, hear
+
+
+@asynccontextmanager
+async def telegram_talk(folder: Path) -> AsyncIterator[Any]:
+    with telegram() as server:
+        heard = list[str]()
+
+        async def tell(text: str) -> None:
+            server.say(text, by=7)
+
+        async def hear() -> str:
+            await until(lambda: len(server.said(7)) > len(heard))
+            heard.append(server.said(7)[len(heard)])
+            return heard[-1]
+
+        yield {"telegram": {"botToken": TOKEN, "apiBase": server.address, "owners": ["id:7"]}}, tell, hear
+
+
+@pytest.mark.parametrize("talk", [xmpp_talk, mail_talk, matrix_talk, telegram_talk])
 async def test_a_message_that_a_kill_left_unanswered_is_answered_once(tmp_path: Path, talk: Any) -> None:
     folder = tmp_path / "shop"
     folder.mkdir()
