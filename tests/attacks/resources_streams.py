@@ -28,6 +28,7 @@ from . import (
     resources_commands,
     resources_fetch,
     resources_files,
+    resources_inbound,
     resources_pictures,
     resources_turns,
     subagents,
@@ -37,11 +38,7 @@ from .lateness import Lateness, Stopwatch
 Json = Mapping[str, Any]
 
 # what later.toml promises, by the same words
-_NOT_BUILT = frozenset(
-    {
-        *("log_flood", "ping_pong", "inbound_distinct", "inbound_flood", "inbound_same_id"),
-    }
-)
+_NOT_BUILT = frozenset({"log_flood", "ping_pong"})
 _NO_TOOLS = frozenset({"browser", "web_search"})
 _PIECE = 60_000  # characters of a piece of long arguments
 _TOGETHER = 65_536  # bytes that are sent at once
@@ -56,6 +53,8 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return LATER
         case None, tool if tool in _NO_TOOLS:
             return LATER
+        case op, _ if op in resources_inbound.OPERATIONS:
+            return resources_inbound.judge(case)
         case "provider_stream", _:
             return _streamed(case)
         case "cron_add", _:

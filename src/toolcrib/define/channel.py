@@ -249,8 +249,10 @@ class MessageStore(Protocol):
     async def hear(self, channel: str, messages: Sequence[HeardMessage], cursor: str, /) -> int:
         """Keep what was heard, each once, and how far that is; return how many are new."""
 
-    async def list_unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
-        """Return the messages that nobody has answered, in the order in which they came."""
+    async def list_unanswered(
+        self, channel: str, /, *, after: int = 0, most: int = 1_000, chat: str = ""
+    ) -> tuple[KeptMessage, ...]:
+        """Return the first messages behind a number that nobody has answered, in the order in which they came."""
 
     async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:
         """Note that a message is answered, and keep what is to be said, in one step; a second time nothing happens."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,27 @@ async def test_what_may_have_arrived_is_not_said_again_where_nobody_would_notice
     states = [state for number in numbers for state, _ in await store.find_posts("svc", f"heard-{number}")]
     assert states.count("uncertain") >= 3
     assert set(states) <= {"sent", "uncertain"}
+
+
+async def test_a_flood_waits_in_the_store_in_order_and_holds_up_nobody(tmp_path: Path) -> None:
+    hold, lined_up = asyncio.Event(), list[int]()
+
+    async def slowly(kept: KeptMessage) -> Sequence[Post]:
+        if kept.message.chat == "flood":
+            await hold.wait()
+            lined_up.append(sum(map(len, line._queues.values())))
+        return await echo(kept)
+
+    inbox = [replace(said(number, "flood"), thread=str(number % 2)) for number in range(1_500)]
+    channel = Flapping([*inbox, said(1_500, "quick")], each=10_000)
+    async with at_work(tmp_path, channel, slowly) as line:
+        await until(lambda: "quick: message 1500" in channel.said.values(), 240)
+        hold.set()
+        await until(lambda: len(channel.said) == 1_501, 300)
+    assert max(lined_up) <= 150
+    for thread in "01":
+        wanted = [f"flood: {each.text}" for each in inbox if each.thread == thread]
+        assert [each for each in channel.said.values() if each in set(wanted)] == wanted
 
 
 async def test_one_chat_waits_for_no_other(tmp_path: Path) -> None:

@@ -156,8 +156,12 @@ class IrcChannel:
         port = told.port or (_TLS_PORT if secure else _PORT)
         async with asyncio.timeout(_SECONDS):
             reader, writer = await self._dial(told.host, port)
-            if secure:
-                await writer.start_tls(ssl.create_default_context(), server_hostname=told.host)
+            try:
+                if secure:
+                    await writer.start_tls(ssl.create_default_context(), server_hostname=told.host)
+            except BaseException:
+                writer.transport.abort()
+                raise
         return reader, writer
 
     async def _sign_on(self, reader: asyncio.StreamReader) -> None:

@@ -29,8 +29,12 @@ class MailRoute(NamedTuple):
         async with asyncio.timeout(_SECONDS):
             reader, writer = await self.dial(server.host, port)
             lines = MailLines(reader, writer)
-            if is_direct:
-                await self.secure(lines, server)
+            try:
+                if is_direct:
+                    await self.secure(lines, server)
+            except BaseException:
+                lines.hang_up()
+                raise
         return lines
 
     async def secure(self, lines: "MailLines", server: Any) -> None:
@@ -51,6 +55,10 @@ class MailLines(NamedTuple):
         if self.writer.is_closing():
             raise ConnectionError("the connection to the mail server is closed")
         self.writer.write(f"{line}\r\n".encode())
+
+    def hang_up(self) -> None:
+        """End the connection at once: the goodbye of TLS would wait for the other side."""
+        self.writer.transport.abort()
 
     async def read(self) -> bytes:
         """Return a line."""
@@ -139,7 +147,7 @@ class ImapSession:
 
     def close(self) -> None:
         """End the connection."""
-        self._lines.writer.close()
+        self._lines.hang_up()
 
     def _write(self, command: str) -> str:
         self._count += 1
@@ -207,7 +215,7 @@ async def hand_over(server: Any, route: MailRoute, sender: str, to: str, message
             raise ConnectionError(f"the mail server did not say whether it took a message: {error}") from error
         raise ToolError(f"the mail server cannot be reached: {error}", code="unavailable") from error
     finally:
-        lines.writer.close()
+        lines.hang_up()
 
 
 async def _expect(lines: MailLines, command: str = "") -> str:

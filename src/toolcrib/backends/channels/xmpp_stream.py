@@ -161,7 +161,7 @@ class XmppStream:
         """End the connection."""
         if not self._writer.is_closing():
             self._writer.write(b"</stream:stream>")
-            self._writer.close()
+            self._writer.transport.abort()  # the goodbye of TLS would wait for the other side
 
     # Sign in
 

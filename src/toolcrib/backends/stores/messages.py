@@ -42,9 +42,12 @@ class SqliteMessages:
 
         return await in_turn(self._file.transact, run)
 
-    async def list_unanswered(self, channel: str, /) -> tuple[KeptMessage, ...]:
-        sql = "SELECT number, body FROM heard WHERE channel = ? AND answered = 0 ORDER BY number"
-        rows = await self._ask(sql, channel)
+    async def list_unanswered(
+        self, channel: str, /, *, after: int = 0, most: int = 1_000, chat: str = ""
+    ) -> tuple[KeptMessage, ...]:
+        sql = """SELECT number, body FROM heard
+                 WHERE channel = ? AND answered = 0 AND number > ? AND ? IN ('', chat) ORDER BY number LIMIT ?"""
+        rows = await self._ask(sql, channel, after, chat, most)
         return tuple(KeptMessage(number, HeardMessage.from_json(orjson.loads(body))) for number, body in rows)
 
     async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:

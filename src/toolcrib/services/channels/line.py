@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ log = logging.getLogger("toolcrib")
 
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 300.0
 _MAX_CHATS = 64  # chats that are answered at once
+_MAX_LINED_UP, _PAGE = 1_000, 50  # chats that wait for that, and messages of one that are not left in the store
 
 # Answers one message; returns what is to be said.
 AnswerMessage = Callable[[KeptMessage], Awaitable[Sequence[Post]]]
@@ -41,14 +42,15 @@ class ChannelLine:
         self.why = ""
         self._failures = 0
         self._connected, self._heard, self._written = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._taken = set[int]()  # the numbers of messages that are being answered
-        self._queues = defaultdict[str, deque[KeptMessage]](deque)
+        self._queues = dict[str, deque[KeptMessage]]()  # by chat: what is lined up
+        self._behind = set[str]()  # chats of which more is in the store
+        self._drained = asyncio.Event()
         self._answering = asyncio.Semaphore(_MAX_CHATS)
 
     async def run(self) -> None:
         """Work until it is cancelled, or the store fails; begun again, it takes up whatever is unanswered."""
-        self._taken.clear()
         self._queues.clear()
+        self._behind.clear()
         self._connected.clear()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._stay_connected())
@@ -91,29 +93,61 @@ class ChannelLine:
     # Answer
 
     async def _take_in(self, group: asyncio.TaskGroup) -> None:
+        last = 0
         while True:
             self._heard.clear()
-            for each in await self._store.list_unanswered(self.name):
-                if each.number in self._taken:
-                    continue
-                self._taken.add(each.number)
-                if self._is_urgent(each.message):
-                    group.create_task(self._answer_one(each))
-                    continue
-                queue = self._queues[f"{each.message.chat}\n{each.message.thread}"]
-                queue.append(each)
-                if len(queue) == 1:
-                    group.create_task(self._answer_chat(f"{each.message.chat}\n{each.message.thread}"))
+            while found := await self._store.list_unanswered(self.name, after=last, most=_PAGE):
+                for each in found:
+                    last = each.number
+                    if self._is_urgent(each.message):
+                        group.create_task(self._answer_one(each))
+                    else:
+                        await self._line_up(each, group)
             await self._heard.wait()
+
+    async def _line_up(self, kept: KeptMessage, group: asyncio.TaskGroup) -> None:
+        """Put a message behind those of its chat; of a chat that says much, what is behind them waits in the store."""
+        chat = _name_chat(kept)
+        if chat not in self._queues:
+            while len(self._queues) >= _MAX_LINED_UP:
+                self._drained.clear()
+                await self._drained.wait()
+            self._queues[chat] = deque((kept,))
+            group.create_task(self._answer_chat(chat))
+        elif chat not in self._behind and len(self._queues[chat]) < _PAGE:
+            self._queues[chat].append(kept)
+        else:
+            self._behind.add(chat)
 
     async def _answer_chat(self, chat: str) -> None:
         """Answer what was said in one chat, one after the other."""
         queue = self._queues[chat]
         async with self._answering:
             while queue:
-                await self._answer_one(queue[0])
+                kept = queue[0]
+                await self._answer_one(kept)
                 queue.popleft()
+                if not queue:
+                    await self._line_up_behind(chat, kept)
         del self._queues[chat]
+        self._drained.set()
+
+    async def _line_up_behind(self, chat: str, last: KeptMessage) -> None:
+        """Line up what a chat has in the store; whatever comes meanwhile is newer than that."""
+        queue, after = self._queues[chat], last.number
+        while chat in self._behind and not queue:
+            self._behind.discard(chat)
+            page = await self._store.list_unanswered(self.name, after=after, most=_PAGE, chat=last.message.chat)
+            found = [each for each in page if _name_chat(each) == chat and not self._is_urgent(each.message)]
+            known = {each.number for each in found}
+            came = [each for each in queue if each.number not in known]
+            queue.clear()
+            queue.extend(found)
+            if len(page) == _PAGE:  # there is more, and what came is behind it
+                self._behind.add(chat)
+                after = page[-1].number
+            else:
+                queue.extend(came)
 
     async def _answer_one(self, kept: KeptMessage) -> None:
         try:
@@ -124,7 +158,6 @@ class ChannelLine:
             log.exception("%s: a message could not be answered", self.name)
             posts = ()
         await self._store.answer(self.name, kept.number, posts)
-        self._taken.discard(kept.number)
         self.wake()
 
     # Send
@@ -169,3 +202,7 @@ class ChannelLine:
         await self._store.move_post(kept.number, state, told=told)
         if kept.post.media and self._let_go is not None:
             await self._let_go(kept.post.media)
+
+
+def _name_chat(kept: KeptMessage) -> str:
+    return f"{kept.message.chat}\n{kept.message.thread}"
