@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -22,7 +24,7 @@ async def listening(serve: Serve, port: int = 0, limit: int = 2**16) -> AsyncIte
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await serve(reader, writer)
         writer.close()
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+        with contextlib.suppress(OSError, asyncio.CancelledError):  # one that broke says it again
             await writer.wait_closed()
         del talks[task]
 
@@ -39,6 +41,19 @@ async def listening(serve: Serve, port: int = 0, limit: int = 2**16) -> AsyncIte
         if talks:
             await asyncio.wait(list(talks))
         await asyncio.sleep(0)  # a socket is closed a turn of the loop after its transport
+
+
+@contextlib.contextmanager
+def serving(handler: Callable[..., Any]) -> Iterator[str]:
+    """Answer HTTP on loopback, in threads; yields the origin."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 async def relay(near: Streams, port: int, head: bytes = b"", cut: asyncio.Event | None = None) -> None:

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from .caller import Sender
+from .display import quote_short
+from .errors import ToolError
 from .web import WayOut
 
 ChatKind = Literal["dm", "group", "channel", "invitation"]
@@ -117,6 +119,12 @@ class Abilities:
     longest: int = 4_000
     knows_keys: bool = False
     invitations: bool = False
+
+
+def refuse_action(channel: str, action: str, abilities: Abilities) -> ToolError:
+    """Return why a channel does not do something: nobody there can."""
+    can = ", ".join(abilities.actions) or "nothing"
+    return ToolError(f"{channel} cannot {quote_short(action)}; it can {can}", code="unsupported")
 
 
 # Keeps what was heard with the cursor behind it; what it returned for may be acknowledged.

@@ -9,12 +9,16 @@ address was judged, and nobody sees it before or after.
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from secrets import token_hex
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from .egress import EgressRules
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -49,6 +53,13 @@ class Page:
     def media_type(self) -> str:
         """What the body is said to be, like `text/html`; empty when it is not said."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def read_json(self) -> Any:
+        """Return what the body holds as JSON; None where it is none."""
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return None
 
     @property
     def text(self) -> str:
@@ -114,6 +125,9 @@ class Http(Protocol):
     ) -> Page:
         """Send a request of another kind, and return what it was answered."""
 
+    def judge_with(self, judge: Callable[[str], None], /) -> "Http":
+        """Return the same way out, on which `judge` hears every address before it is asked; it raises to refuse one."""
+
 
 class WayOut(Protocol):
     """Every way out of one crib, by what the configuration says now."""
@@ -122,8 +136,17 @@ class WayOut(Protocol):
     def http(self) -> Http:
         """What tools reach the web through: each address is judged."""
 
+    def rules(self) -> EgressRules:
+        """Return the rules that count now."""
+
     async def explain(self, url: str, /) -> str:
         """Return a URL as it would be dialled; raise ToolError with the rule, or OSError. Nobody is dialled."""
+
+    async def explain_server(self, source: str, /) -> None:
+        """Raise ToolError where `tools.hosts` does not let out to the server that is meant: `mcp:NAME`, or `search`."""
+
+    def for_listed(self, url: str, /) -> Http:
+        """Return the way to one server that the operator wrote down for a tool, if `tools.hosts` lets out to it."""
 
     def for_own(self, url: str, /) -> Http:
         """Return the way to one server that the operator wrote down, wherever it is, and to nothing else."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.backends.exec.shells import until
+from tests.sockets import listening
 
 from toolcrib.backends.browsers.pages import PageSet
 from toolcrib.define.errors import ToolError
@@ -151,12 +152,15 @@ async def test_a_page_that_never_answers_is_closed_and_the_next_works(pages: Pag
 
 async def test_a_private_origin_opens_for_the_session_that_was_permitted_and_for_no_other_page(backend: Any) -> None:
     near = SayPages({"/": "<title>Preview</title>", "/out": "<script>location = 'http://shop.test/'</script>"})
-    server = await asyncio.start_server(_closing(near), "127.0.0.1", 0)
-    origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    evil = (
-        f"<script>fetch('{origin}/', {{mode: 'no-cors'}}).catch(() => {{}}).then(() => location = '{origin}/')</script>"
-    )
-    async with opened({SHOP: SayPages({"/": evil})}) as (other, world):
+    sneak = "<script>fetch('{0}', {{mode: 'no-cors'}}).catch(() => {{}}).then(() => location = '{0}')</script>"
+    async with (
+        listening(near) as port,
+        opened({SHOP: SayPages({"/": sneak.format(f"http://127.0.0.1:{port}/")})}) as (
+            other,
+            world,
+        ),
+    ):
+        origin = f"http://127.0.0.1:{port}"
         pages, stranger = other.open("main", keeps=False), other.open("main", keeps=False)
         pages.permit(origin)
         assert (await pages.perform("open", {"targetUrl": f"{origin}/"}))["title"] == "Preview"
@@ -171,17 +175,6 @@ async def test_a_private_origin_opens_for_the_session_that_was_permitted_and_for
         await until(lambda: ("shop.test", 80) in pages._places[origin].refused)
         await pages.close()
         await stranger.close()
-    server.close()
-
-
-def _closing(serve: Any) -> Any:
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await serve(reader, writer)
-        finally:
-            writer.close()
-
-    return handle
 
 
 async def test_sessions_share_no_cookies_but_a_kept_profile_comes_back(host: SayPages, tmp_path: Path) -> None:

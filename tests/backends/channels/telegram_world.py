@@ -3,12 +3,14 @@
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.sockets import serving
 
 TOKEN = "123456:AAtoken-token-token-token"
 BOT = {"id": 99, "is_bot": True, "first_name": "Crib", "username": "crib_bot"}
@@ -158,18 +160,11 @@ def telegram() -> Iterator[Telegram]:
         def _send(self, status: int, data: bytes) -> None:
             self.send_response(status)
             self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # who asked has gone
+                self.end_headers()
+                self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    world.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as world.address:
         yield world
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import subprocess
+import sysconfig
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -90,7 +91,7 @@ class Prosody:
 
     def _env(self) -> dict[str, str]:
         usr = self._root / "usr"
-        native = usr / "lib/x86_64-linux-gnu"
+        native = usr / "lib" / sysconfig.get_config_var("MULTIARCH")
         return {
             "LUA_PATH": f"{usr}/share/lua/5.4/?.lua;{usr}/share/lua/5.4/?/init.lua",
             "LUA_CPATH": f"{native}/lua/5.4/?.so",

@@ -3,7 +3,9 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tests.sockets import listening
 
 from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
@@ -54,38 +56,24 @@ class World:
 @asynccontextmanager
 async def world(hosts: Mapping[tuple[str, int], Serve]) -> AsyncIterator[World]:
     """Give a world in which these hosts are."""
-    found, servers, handling = World({}), list[asyncio.Server](), set[asyncio.Task[None]]()
+    found = World({})
 
     def counted(serve: Serve) -> Serve:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             found.open += 1
-            if task := asyncio.current_task():
-                handling.add(task)
-                task.add_done_callback(handling.discard)
             try:
                 await serve(reader, writer)
             except (OSError, EOFError):
                 return  # who asked is gone
             finally:
                 found.open -= 1
-                writer.close()
 
         return handle
 
-    for place, serve in hosts.items():
-        server = await asyncio.start_server(counted(serve), "127.0.0.1", 0)
-        servers.append(server)
-        found.places[place] = server.sockets[0].getsockname()[1]
-    try:
+    async with AsyncExitStack() as stack:
+        for place, serve in hosts.items():
+            found.places[place] = await stack.enter_async_context(listening(counted(serve)))
         yield found
-    finally:
-        for server in servers:
-            server.close()
-        for task in handling:
-            task.cancel()
-        if handling:
-            await asyncio.wait(handling)
-        await asyncio.sleep(0)  # in which their sockets are closed
 
 
 @asynccontextmanager

@@ -50,6 +50,9 @@ class PlainHttp:
     base: str
     urls: list[str] = field(default_factory=list)
 
+    def judge_with(self, judge: Callable[[str], None], /) -> "PlainHttp":
+        raise NotImplementedError
+
     async def get(self, url: str, /, **terms: Any) -> Page:
         return await self.send("GET", url, **terms)
 

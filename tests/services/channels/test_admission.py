@@ -1,6 +1,8 @@
 """Who is let in: look-alikes, names that are the owner's id, and ids that begin like names."""
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import toolcrib
 from toolcrib.define.caller import Sender
 from toolcrib.define.channel import HeardMessage
+from toolcrib.define.errors import ToolError
 from toolcrib.policy.resolve import is_owner
 
 pytestmark = pytest.mark.anyio
@@ -93,3 +96,19 @@ async def test_an_owner_is_let_in_whatever_it_is_called(sender: Sender) -> None:
     assert is_owner(here.loaded.policy, guest.caller)
     assert guest.caller.session == "agent:main:main"
     assert await here.channels.admission.takes_invitation("telegram", message)
+
+
+async def test_a_message_still_being_judged_takes_back_nobody_s_yes(tmp_path: Path) -> None:
+    admission = toolcrib.open({"channels": {"telegram": {}}}, state=tmp_path).channels.admission
+    message = HeardMessage(id="1", chat="c", sender=Sender(id="66"), text="hi")
+    code = (await admission.judge("telegram", message)).code
+    heard = [asyncio.create_task(admission.judge("telegram", message)) for _ in range(20)]
+    await asyncio.sleep(0)
+    await admission.let_in(code)
+    await asyncio.gather(*heard)
+    assert (await admission.judge("telegram", message)).caller is not None
+
+
+async def test_a_code_that_no_code_is_like_is_refused() -> None:
+    with pytest.raises(ToolError, match="nobody waits with the code 'ÄÖÜ'"):
+        await crib(dmPolicy="pairing").channels.admission.let_in("ÄÖÜ")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from tests.backends.channels.discord_world import BOT, GUILD, ROOM, THREAD, TOKEN, Discord, discord
 from tests.backends.channels.hosted_world import PICTURE
 from tests.backends.exec.shells import until
@@ -131,7 +132,7 @@ async def test_a_gateway_that_does_not_answer_heartbeats_is_left(tmp_path: Path)
 async def test_a_message_is_said_once_whatever_becomes_of_its_answer(tmp_path: Path) -> None:
     async with discord() as world, assistant(tmp_path, world) as crib:
         world.busy, world.drops = 2, 1
-        told = await crib.channels.send(to=OWN, message="hi <@1> @everyone", idempotencyKey="1")
+        told = await crib.channels.send(toolcrib.OWNER, to=OWN, message="hi <@1> @everyone", idempotencyKey="1")
         assert told["status"] == "sent"
         assert world.said(OWN) == ["hi <@1> @everyone"]
 
@@ -179,7 +180,7 @@ async def test_other_actions_are_done_or_refused(tmp_path: Path) -> None:
             ("edit", ROOM, {"message": "new"}, "messageId is missing"),
             ("delete", ROOM, {"messageId": "../../guilds/1"}, "messageId is to be a number"),
             ("read", "../users", {}, "the chat is to be a number"),
-            ("kick", ROOM, {}, "discord cannot kick; it can send"),
+            ("kick", ROOM, {}, "discord cannot 'kick'; it can send"),
             ("members", OWN, {}, "guildId is missing"),
         ):
             with pytest.raises(ToolError, match=why):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from tests.backends.channels.mail_world import MailServers, letter, mail_servers
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
@@ -88,8 +89,8 @@ async def test_what_came_while_nobody_listened_is_answered_once_also_after_a_cut
             servers.start()
             await servers.send(letter(ANN, "/why exec"), vouched=True)
             await servers.hears("ann", "exec:")
-            told = await crib.channels.send(to=BOB, message="once", idempotencyKey="k")
-            assert told == await crib.channels.send(to=BOB, message="once", idempotencyKey="k")
+            told = await crib.channels.send(toolcrib.OWNER, to=BOB, message="once", idempotencyKey="k")
+            assert told == await crib.channels.send(toolcrib.OWNER, to=BOB, message="once", idempotencyKey="k")
         async with assistant(tmp_path, servers):
             await servers.send(letter(ANN, "/status"), vouched=True)
             await servers.hears("ann", "messages")

@@ -94,6 +94,8 @@ async def test_the_kinds_are_listed_with_what_they_can_do(tmp_path: Path) -> Non
         told = await crib.ask("channels.login", {"channel": "webhook"}, caller=OWNER)
         assert told == {"channel": "webhook", "ok": True, "as": ""}
         assert crib.channels.lines == ()  # no gateway runs
+        with pytest.raises(ToolError, match="start `toolcrib gateway`, which connects webhook"):
+            crib.channels.find_line("webhook")
         for channel, why in (("irc", "nothing says how to reach irc"), ("nonsense", "there is no channel 'nonsense'")):
             with pytest.raises(ToolError, match=why):
                 await crib.ask("channels.login", {"channel": channel}, caller=OWNER)

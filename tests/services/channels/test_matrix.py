@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from tests.backends.channels.matrix_world import Homeserver, Member, synapse
 from tests.backends.channels.telegram_world import PICTURE
 from tests.backends.exec.shells import until
@@ -72,6 +73,26 @@ async def test_people_and_rooms_on_a_real_homeserver(tmp_path: Path) -> None:
             assert "exec: deny" in await bob.hears("exec:", room=room)
 
 
+async def test_a_display_name_that_is_the_owners_id_is_worth_nothing(tmp_path: Path) -> None:
+    async with synapse(tmp_path) as home:
+        bot, ann, bob = await meet(tmp_path, home)
+        await bob.ask("PUT", f"/profile/{bob.id}/displayname", {"displayname": ann.id})
+        room = await ann.make_room(bot.id, bob.id)
+        await bob.ask("POST", f"/join/{room}", {})
+        groups = {room: {"tools": {"allow": ["read"]}}}
+        async with assistant(tmp_path, bot, owners=[f"id:{ann.id}"], groups=groups) as crib:
+            await bob.until_joined(room, bot.id)
+            await bob.say(room, "crib: /why gateway")
+            assert "deny" in await bob.hears("gateway:", room=room)
+            his = await bob.make_room(bot.id, direct=True)
+            async with asyncio.timeout(120):
+                while not (people := (await crib.channels.people())["people"]):
+                    await asyncio.sleep(0.05)
+            assert [(each["sender"], bool(each["code"])) for each in people] == [(bob.id, True)]
+            members = await bob.ask("GET", f"/rooms/{his}/joined_members")
+            assert list(members["joined"]) == [bob.id]
+
+
 async def test_a_room_that_the_configuration_names_is_joined_whoever_invites(tmp_path: Path) -> None:
     async with synapse(tmp_path) as home:
         bot, ann, bob = await meet(tmp_path, home)
@@ -98,8 +119,8 @@ async def test_what_came_while_nobody_was_there_is_answered_once(tmp_path: Path)
         await ann.say(room, "list .")
         async with assistant(tmp_path, bot, **own) as crib:
             await ann.hears(room=room)
-            told = await crib.channels.send(to=room, message="once", idempotencyKey="k")
-            assert told == await crib.channels.send(to=room, message="once", idempotencyKey="k")
+            told = await crib.channels.send(toolcrib.OWNER, to=room, message="once", idempotencyKey="k")
+            assert told == await crib.channels.send(toolcrib.OWNER, to=room, message="once", idempotencyKey="k")
             await ann.hears("once", room=room)
         async with assistant(tmp_path, bot, **own):
             await ann.say(room, "/status")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from tests.backends.channels.hosted_world import PICTURE
 from tests.backends.channels.slack_world import APP_TOKEN, BOT, BOT_TOKEN, ROOM, Slack, slack
 from tests.backends.exec.shells import until
@@ -121,11 +122,11 @@ async def test_what_was_said_while_nobody_was_there_is_answered_once(tmp_path: P
 async def test_a_message_is_said_later_when_it_was_too_much_and_never_twice(tmp_path: Path) -> None:
     async with slack() as world, assistant(tmp_path, world) as crib:
         world.busy = 2
-        await crib.channels.send(to=OWN, message="hi <!channel> & all", idempotencyKey="1")
+        await crib.channels.send(toolcrib.OWNER, to=OWN, message="hi <!channel> & all", idempotencyKey="1")
         assert world.said(OWN) == ["hi &lt;!channel&gt; &amp; all"]
         world.breaks = 1
         with pytest.raises(ToolError, match="may or may not have arrived"):
-            await crib.channels.send(to=OWN, message="again", idempotencyKey="2")
+            await crib.channels.send(toolcrib.OWNER, to=OWN, message="again", idempotencyKey="2")
         assert world.said(OWN)[1:] == ["again"]
 
 
@@ -168,7 +169,7 @@ async def test_other_actions_are_done_or_refused(tmp_path: Path) -> None:
             ("edit", ROOM, {"message": "new"}, "messageId is missing"),
             ("react", ROOM, {**one, "emoji": "🦖"}, "by its name in Slack"),
             ("channel-info", "C0", {}, "channel_not_found"),
-            ("kick", ROOM, {}, "slack cannot kick; it can send"),
+            ("kick", ROOM, {}, "slack cannot 'kick'; it can send"),
         ):
             with pytest.raises(ToolError, match=why):
                 await channel.act(action, chat, params)
@@ -186,6 +187,7 @@ async def test_its_tools_read_the_chat_that_the_caller_is_in_and_no_other(tmp_pa
         here = await crib.belt(bob).call("slack_history", {})
         assert here.status == "ok"
         assert "our secret" in here.plain_text
+        assert [block.source for block in here.content] == ["message:slack"]
         assert "their secret" not in here.plain_text
         assert "Real UANN" in (await crib.belt(bob).call("slack_members", {})).plain_text
         elsewhere = Caller(channel="slack", group="C599", sender=Sender(id=BOB), session=session)

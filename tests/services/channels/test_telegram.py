@@ -121,8 +121,8 @@ async def test_what_was_too_much_at_once_is_said_later_and_once(tmp_path: Path) 
     with telegram() as server:
         server.busy = 2
         async with assistant(tmp_path, server) as crib:
-            told = await crib.channels.send(to=str(OWNER), message="hi", idempotencyKey="1")
-            again = await crib.channels.send(to=str(OWNER), message="hi", idempotencyKey="1")
+            told = await crib.channels.send(toolcrib.OWNER, to=str(OWNER), message="hi", idempotencyKey="1")
+            again = await crib.channels.send(toolcrib.OWNER, to=str(OWNER), message="hi", idempotencyKey="1")
             assert told == again
             assert server.said(OWNER) == ["hi"]
 
@@ -146,7 +146,7 @@ async def test_a_file_is_fetched_and_other_actions_are_done_or_refused(tmp_path:
             assert "messageId" in await channel.act("poll", "7", {"pollQuestion": "When?", "pollOption": ["1", "2"]})
             for action, params, why in (
                 ("edit", {"message": "new"}, "messageId is missing"),
-                ("kick", {"messageId": 5}, "telegram cannot kick; it can send"),
+                ("kick", {"messageId": 5}, "telegram cannot 'kick'; it can send"),
             ):
                 with pytest.raises(ToolError, match=why):
                     await channel.act(action, "7", params)

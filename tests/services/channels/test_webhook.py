@@ -4,12 +4,11 @@ import base64
 import hashlib
 import hmac
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 import toolcrib
 from tests.backends.exec.shells import until
+from tests.sockets import serving
 from toolcrib.app import Crib
 from toolcrib.define.channel import Attachment, InboundAnswer, InboundRequest, Post
 from toolcrib.define.errors import ToolError
@@ -83,16 +83,9 @@ def service() -> Iterator[Service]:
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    world.url = f"http://127.0.0.1:{server.server_port}/in"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as origin:
+        world.url = f"{origin}/in"
         yield world
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def assistant(folder: Path, there: Service, **own: Any) -> AbstractAsyncContextManager[Crib]:
@@ -181,12 +174,12 @@ async def test_what_was_not_taken_is_posted_again_and_taken_once(tmp_path: Path)
     with service() as there:
         async with assistant(tmp_path, there) as crib:
             there.fails = [429, 503, 0]
-            told = await crib.channels.send(to=OWNER, message="hi", idempotencyKey="é")
+            told = await crib.channels.send(toolcrib.OWNER, to=OWNER, message="hi", idempotencyKey="é")
             assert told["messageId"] == "m1"
             assert (there.said(OWNER), there.asked) == (["hi"], 4)
             there.fails = [404]
             with pytest.raises(ToolError, match="the webhook answered 404; what it takes is in docs"):
-                await crib.channels.send(to=OWNER, message="hi", idempotencyKey="2")
+                await crib.channels.send(toolcrib.OWNER, to=OWNER, message="hi", idempotencyKey="2")
 
 
 async def test_files_go_both_ways_within_bounds(tmp_path: Path) -> None:
@@ -203,7 +196,7 @@ async def test_files_go_both_ways_within_bounds(tmp_path: Path) -> None:
             (tmp_path / "out").write_bytes(b"0" * (6 << 20))
             with pytest.raises(ToolError, match="files of at most 5,242,880 bytes"):
                 await channel.post(Post(chat=OWNER, media=str(tmp_path / "out")), "k2")
-            with pytest.raises(ToolError, match="a webhook cannot edit; it can send, broadcast, reply"):
+            with pytest.raises(ToolError, match="webhook cannot 'edit'; it can send, broadcast, reply"):
                 await channel.act("edit", OWNER, {})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from tests.backends.channels.whatsapp_world import (
     GRAPH,
     PICTURE,
@@ -177,8 +178,8 @@ async def test_what_was_too_much_at_once_is_said_later_and_once(tmp_path: Path) 
     with graph() as server:
         async with assistant(tmp_path, server) as crib:
             server.fails = [(429, 130_429), (400, 131_056)]
-            told = await crib.channels.send(to=OWNER, message="hi", idempotencyKey="1")
-            assert told == await crib.channels.send(to=OWNER, message="hi", idempotencyKey="1")
+            told = await crib.channels.send(toolcrib.OWNER, to=OWNER, message="hi", idempotencyKey="1")
+            assert told == await crib.channels.send(toolcrib.OWNER, to=OWNER, message="hi", idempotencyKey="1")
             assert server.said(OWNER) == ["hi"]
             voice = Post(chat=OWNER, media=str(tmp_path / "v"), filename="v.ogg", text="said", is_voice=True)
             await channel_of(crib).post(replace(voice, text=""), "0")
@@ -207,7 +208,7 @@ async def test_what_was_not_said_is_told_in_one_sentence(
         async with assistant(tmp_path, server) as crib:
             server.fails = [failure]
             with pytest.raises(ToolError, match=sentence):
-                await crib.channels.send(to=OWNER, message="hi", idempotencyKey="1")
+                await crib.channels.send(toolcrib.OWNER, to=OWNER, message="hi", idempotencyKey="1")
             assert server.said(OWNER) == []
 
 
@@ -232,7 +233,7 @@ async def test_a_reaction_is_set_and_taken_away(tmp_path: Path) -> None:
             assert [each["reaction"]["emoji"] for each in server.sent] == ["👍", ""]
             for action, params, why in (
                 ("react", {"emoji": "👍"}, "messageId and emoji are needed"),
-                ("edit", {"messageId": "wamid.1"}, "whatsapp cannot edit; it can send, broadcast, reply, react"),
+                ("edit", {"messageId": "wamid.1"}, "whatsapp cannot 'edit'; it can send, broadcast, reply, react"),
             ):
                 with pytest.raises(ToolError, match=why):
                     await channel.act(action, OWNER, params)

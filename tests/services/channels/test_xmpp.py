@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import toolcrib
 from tests.backends.channels.xmpp_world import ROOM, Prosody, prosody, xmpp_person
 from tests.backends.exec.shells import until
 from toolcrib.app import Crib
@@ -122,8 +123,8 @@ async def test_a_server_that_was_killed_is_taken_up_again_and_nothing_is_said_tw
             async with xmpp_person(server, "ann") as ann:
                 ann.say(BOT, "/why read")
                 await ann.hears("read:")
-                told = await crib.channels.send(to=ANN, message="once", idempotencyKey="k")
-                assert told == await crib.channels.send(to=ANN, message="once", idempotencyKey="k")
+                told = await crib.channels.send(toolcrib.OWNER, to=ANN, message="once", idempotencyKey="k")
+                assert told == await crib.channels.send(toolcrib.OWNER, to=ANN, message="once", idempotencyKey="k")
                 ann.say(BOT, "/status")
                 assert [await ann.hears(), "messages" in await ann.hears()] == ["once", True]
 
@@ -162,7 +163,7 @@ async def test_messages_are_corrected_reacted_to_and_read(tmp_path: Path) -> Non
             told = await channel.act("read", ANN, {"limit": 5})
             assert [each["text"] for each in told["messages"]] == ["at nien", "at nine"]
             assert told["source"] == "message:xmpp"
-            for action, why in (("pin", "xmpp cannot pin; it can send"), ("edit", "is missing")):
+            for action, why in (("pin", "xmpp cannot 'pin'; it can send"), ("edit", "is missing")):
                 with pytest.raises(ToolError, match=why):
                     await channel.act(action, ANN, {})
 

@@ -20,7 +20,7 @@ import orjson
 
 from toolcrib.backends.web.websocket import SocketClosedError, TextSocket, open_socket
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
 
@@ -154,8 +154,7 @@ class DiscordChannel:
                     "threadId": str((await self._rest.ask("POST", f"{place}{start}/threads", body))["id"]),
                 }
         if action not in ("edit", "delete", "pin", "unpin", "react", "reactions"):
-            can = ", ".join(self.abilities.actions)
-            raise ToolError(f"discord cannot {action[:40]}; it can {can}", code="unsupported")
+            raise refuse_action("discord", action, self.abilities)
         return await self._treat(action, place, to_snowflake(need(params, "messageId"), "messageId"), params)
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:

@@ -3,16 +3,17 @@
 import asyncio
 import re
 from collections.abc import Mapping
-from secrets import token_hex
 from typing import Any
 
 import orjson
 
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
-from toolcrib.define.web import Http
+from toolcrib.define.web import Http, pack_form
 
-_SECONDS, _MAX_WAIT = 30.0, 60.0
+from .hosted import to_wait
+
+_SECONDS = 30.0
 _MAX_ROUTES = 1_000
 _COMPLAINT_CHARS = 300
 _AGENT = "DiscordBot (toolcrib, 1)"
@@ -34,26 +35,24 @@ class DiscordRest:
         await asyncio.sleep(max(0.0, self._free_at.pop(route, 0.0) - loop.time()))
         kind, packed = "application/json", b"" if body is None else orjson.dumps(body)
         if file is not None and body is not None:
-            kind, packed = _pack_file(packed, body["attachments"][0]["filename"], file)
+            fields = {"payload_json": packed.decode()}
+            kind, packed = pack_form(fields, "files[0]", body["attachments"][0]["filename"], file)
         headers = {"authorization": f"Bot {self._token}", "user-agent": _AGENT}
         if packed:
             headers["content-type"] = kind
         url = f"{self._base}{path}"
         page = await self._http.send(method, url, headers=headers, body=packed, seconds=_SECONDS)
         if page.headers.get("x-ratelimit-remaining") == "0" and len(self._free_at) < _MAX_ROUTES:
-            self._free_at[route] = loop.time() + _to_wait(page.headers.get("x-ratelimit-reset-after"))
+            self._free_at[route] = loop.time() + to_wait(page.headers.get("x-ratelimit-reset-after"))
         if page.status == 204:
             return {}
-        try:
-            told: Any = orjson.loads(page.body)
-        except orjson.JSONDecodeError:
-            told = {}
+        told = page.read_json()
         if 200 <= page.status < 300:
             return told
         told = told if isinstance(told, dict) else {}
         why = strip_to_line(str(told.get("message", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429:
-            await asyncio.sleep(_to_wait(told.get("retry_after", page.headers.get("retry-after", 1))))
+            await asyncio.sleep(to_wait(told.get("retry_after", page.headers.get("retry-after"))))
             raise ToolError(f"discord takes no more for now: {why}", code="busy")
         if page.status >= 500:
             raise ToolError(f"discord is out of order: {why}", code="unavailable")
@@ -67,19 +66,3 @@ def to_snowflake(value: Any, name: str) -> str:
     if not re.fullmatch(r"[0-9]{1,20}", text):
         raise ToolError(f"{name} is to be a number of Discord's, not {text[:40]!r}", code="bad_arguments")
     return text
-
-
-def _to_wait(value: Any) -> float:
-    try:
-        return max(0.0, min(float(value), _MAX_WAIT))
-    except (TypeError, ValueError):
-        return 1.0
-
-
-def _pack_file(payload: bytes, name: str, data: bytes) -> tuple[str, bytes]:
-    """Return a message and its file as one form, with what kind of body that is."""
-    line = f"--{(mark := token_hex(16))}\r\ncontent-disposition: form-data; name="
-    shown = re.sub(r'[\x00-\x1f"\\]', "_", name)
-    head = f'{line}"payload_json"\r\ncontent-type: application/json\r\n\r\n'.encode() + payload
-    file = f'\r\n{line}"files[0]"; filename="{shown}"\r\ncontent-type: application/octet-stream\r\n\r\n'.encode() + data
-    return f"multipart/form-data; boundary={mark}", head + file + f"\r\n--{mark}--\r\n".encode()

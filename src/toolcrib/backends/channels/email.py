@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
@@ -101,7 +101,7 @@ class EmailChannel:
         return id
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
-        raise ToolError(f"email cannot {action}; it can {', '.join(self.abilities.actions)}", code="unsupported")
+        raise refuse_action("email", action, self.abilities)
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
         """Return what came with a message, which is read from the mailbox again."""

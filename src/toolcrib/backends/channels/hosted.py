@@ -1,5 +1,6 @@
 """What channels of hosted services share: which hosts are theirs, how far each chat was heard, what an action needs."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from toolcrib.define.errors import ToolError
 
 _MAX_CHATS = 50  # in which we look for what was said while nobody listened
 _SECURE = ("https", "wss")
+_MAX_WAIT = 60.0
 
 
 class HeardSoFar:
@@ -55,6 +57,15 @@ def need(params: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise ToolError(f"{name} is missing", code="bad_arguments")
     return str(value).strip()
+
+
+def to_wait(seconds: Any) -> float:
+    """Return how long a service wants to be left alone, as far as we do that; a second where it does not say."""
+    try:
+        told = float(seconds)
+    except (TypeError, ValueError):
+        return 1.0
+    return max(0.0, min(told, _MAX_WAIT)) if math.isfinite(told) else 1.0
 
 
 def to_limit(params: Mapping[str, Any], default: int = 20, most: int = 100) -> int:

@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
@@ -134,7 +134,7 @@ class IrcChannel:
         return token
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
-        raise ToolError(f"irc cannot {action}; it can send", code="unsupported")
+        raise refuse_action("irc", action, self.abilities)
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
         raise ToolError("irc carries no files", code="unsupported")

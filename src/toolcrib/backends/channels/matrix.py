@@ -16,11 +16,13 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image
 from toolcrib.define.web import Http, Page, WayOut
+
+from .hosted import need
 
 _API = "/_matrix/client/v3"
 _WAIT_MS, _SLACK_SECONDS, _POST_SECONDS = 30_000, 20.0, 30.0
@@ -87,12 +89,10 @@ class MatrixChannel:
         if action == "join":
             await self._ask("POST", f"/join/{quote(chat, safe='')}", {})
             return {"ok": True}
-        event, key = str(params.get("messageId", "")), orjson.dumps([action, dict(params)]).decode()
+        key = orjson.dumps([action, dict(params)]).decode()
         if action not in ("edit", "delete", "react"):
-            can = ", ".join(self.abilities.actions)
-            raise ToolError(f"matrix cannot {action}; it can {can}", code="unsupported")
-        if not event:
-            raise ToolError("messageId is missing: say which message is meant", code="bad_arguments")
+            raise refuse_action("matrix", action, self.abilities)
+        event = need(params, "messageId")
         if action == "delete":
             path = f"/rooms/{quote(chat, safe='')}/redact/{quote(event, safe='')}/{_to_id(key)}"
             return {"ok": True, "messageId": str((await self._ask("PUT", path, {}))["event_id"])}
@@ -174,13 +174,11 @@ class MatrixChannel:
         return self._read_answer(page)
 
     def _read_answer(self, page: Page) -> Any:
-        try:
-            told: Any = orjson.loads(page.body)
-        except orjson.JSONDecodeError:
-            told = {}
+        told = page.read_json()
         if page.status == 200 and isinstance(told, dict):
             return told
-        why = strip_to_line(str((told or {}).get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
+        told = told if isinstance(told, dict) else {}
+        why = strip_to_line(str(told.get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429 or page.status >= 500:
             raise ToolError(f"matrix takes no more for now: {why}", code="busy")
         hint = "; check channels.matrix.accessToken" if page.status == 401 else ""

@@ -17,18 +17,18 @@ import orjson
 
 from toolcrib.backends.web.websocket import open_socket
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
 
-from .hosted import HeardSoFar, check_host, need, to_limit
+from .hosted import HeardSoFar, check_host, need, to_limit, to_wait
 
 log = logging.getLogger("toolcrib")
 
 _BASE = "https://slack.com/api"
 _HOSTS = ("slack.com",)
-_SECONDS, _MAX_WAIT = 30.0, 60.0
+_SECONDS = 30.0
 _MAX_PAGES, _PAGE, _MAX_NAMES = 10, 100, 50
 _COMPLAINT_CHARS = 300
 _SECTION_CHARS = 3_000
@@ -132,8 +132,7 @@ class SlackChannel:
                     **_SOURCE,
                 }
         if action not in ("edit", "delete", "pin", "unpin", "react", "reactions"):
-            can = ", ".join(self.abilities.actions)
-            raise ToolError(f"slack cannot {action[:40]}; it can {can}", code="unsupported")
+            raise refuse_action("slack", action, self.abilities)
         return await self._treat(action, chat, need(params, "messageId"), params)
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
@@ -214,17 +213,13 @@ class SlackChannel:
         }
         body = urlencode({name: _to_field(value) for name, value in (params or {}).items()}).encode()
         page = await self._http.send("POST", f"{self._base}/{method}", headers=headers, body=body, seconds=_SECONDS)
-        try:
-            told: Any = orjson.loads(page.body)
-        except orjson.JSONDecodeError:
-            told = None
+        told = page.read_json()
         if page.status == 200 and isinstance(told, dict) and told.get("ok") is True:
             return told
         told = told if isinstance(told, dict) else {}
         why = strip_to_line(str(told.get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429 or why == "ratelimited":
-            wait = page.headers.get("retry-after", "1")
-            await asyncio.sleep(min(float(wait) if wait.isdigit() else 1.0, _MAX_WAIT))
+            await asyncio.sleep(to_wait(page.headers.get("retry-after")))
             raise ToolError("slack takes no more for now", code="busy")
         if page.status >= 500 or why in _BROKEN:
             raise ToolError(f"slack is out of order: {why}", code="unavailable")

@@ -9,17 +9,18 @@ from typing import Any
 import orjson
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, Button, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, Button, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image
 from toolcrib.define.web import Http, WayOut, pack_form
 
+from .hosted import need, to_wait
+
 _BASE = "https://api.telegram.org"
 _WAIT_SECONDS, _SLACK_SECONDS = 50, 20.0  # that an answer about updates may take, and how much longer we wait
 _POST_SECONDS, _FILE_SECONDS = 30.0, 120.0
 _PHOTOS = ("image/jpeg", "image/png", "image/webp")
-_MAX_RETRY = 60.0
 _WANTED = ("message", "callback_query")
 _FILES = ("document", "voice", "audio", "video", "animation", "sticker", "video_note")
 _COMPLAINT_CHARS = 300
@@ -93,21 +94,20 @@ class TelegramChannel:
             where["message_id"] = _to_number(params, "messageId")
         match action:
             case "edit":
-                return _told(await self._ask("editMessageText", {**where, "text": _to_words(params, "message")}))
+                return _to_answer(await self._ask("editMessageText", {**where, "text": need(params, "message")}))
             case "delete":
-                return _told(await self._ask("deleteMessage", where))
+                return _to_answer(await self._ask("deleteMessage", where))
             case "pin" | "unpin":
-                return _told(await self._ask(f"{action}ChatMessage", where))
+                return _to_answer(await self._ask(f"{action}ChatMessage", where))
             case "react":
-                emoji = [] if params.get("remove") else [{"type": "emoji", "emoji": _to_words(params, "emoji")}]
-                return _told(await self._ask("setMessageReaction", {**where, "reaction": emoji}))
+                emoji = [] if params.get("remove") else [{"type": "emoji", "emoji": need(params, "emoji")}]
+                return _to_answer(await self._ask("setMessageReaction", {**where, "reaction": emoji}))
             case "poll":
                 options = [{"text": str(each)} for each in params["pollOption"]]
-                asked = {"question": _to_words(params, "pollQuestion"), "options": options}
+                asked = {"question": need(params, "pollQuestion"), "options": options}
                 many = {"allows_multiple_answers": bool(params.get("pollMulti"))}
-                return _told(await self._ask("sendPoll", {**where, **asked, **many}))
-        can = ", ".join(self.abilities.actions)
-        raise ToolError(f"telegram cannot {action}; it can {can}", code="unsupported")
+                return _to_answer(await self._ask("sendPoll", {**where, **asked, **many}))
+        raise refuse_action("telegram", action, self.abilities)
 
     async def identify(self) -> str:
         """Return the name of the bot."""
@@ -159,17 +159,13 @@ class TelegramChannel:
             page = await self._http.send("POST", url, headers={"content-type": kind}, body=data, seconds=seconds)
         except ToolError as error:
             raise self._without_token(error) from None
-        try:
-            told: Any = orjson.loads(page.body)
-        except orjson.JSONDecodeError:
-            told = None
+        told = page.read_json()
         if isinstance(told, dict) and told.get("ok") is True and "result" in told:
             return told["result"]
         told = told if isinstance(told, dict) else {}
         why = strip_to_line(str(told.get("description", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429:
-            wait = float((told.get("parameters") or {}).get("retry_after", 1))
-            await asyncio.sleep(min(wait, _MAX_RETRY))
+            await asyncio.sleep(to_wait((told.get("parameters") or {}).get("retry_after")))
             raise ToolError(f"telegram takes no more for now: {why}", code="busy")
         if page.status >= 500:
             raise ToolError(f"telegram is out of order: {why}", code="unavailable")
@@ -233,20 +229,13 @@ def _to_keyboard(rows: Iterable[Iterable[Button]]) -> list[list[dict[str, str]]]
 
 
 def _to_number(params: Mapping[str, Any], name: str) -> int:
-    value = str(params.get(name, ""))
+    value = need(params, name)
     if not value.isdigit():
-        raise ToolError(f"{name} is missing: say which message is meant", code="bad_arguments")
+        raise ToolError(f"{name} is a number: say which message is meant", code="bad_arguments")
     return int(value)
 
 
-def _to_words(params: Mapping[str, Any], name: str) -> str:
-    value = params.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise ToolError(f"{name} is missing", code="bad_arguments")
-    return value
-
-
-def _told(answer: Any) -> dict[str, Any]:
+def _to_answer(answer: Any) -> dict[str, Any]:
     return {"ok": True, **({"messageId": str(answer["message_id"])} if isinstance(answer, dict) else {})}
 
 

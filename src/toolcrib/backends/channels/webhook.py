@@ -29,12 +29,15 @@ from toolcrib.define.channel import (
     InboundAnswer,
     InboundRequest,
     Post,
+    refuse_action,
 )
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import Http, WayOut
 
+from .hosted import to_wait
+
 _WINDOW_SECONDS = 300
-_POST_SECONDS, _MAX_RETRY = 30.0, 60.0
+_POST_SECONDS = 30.0
 _FILE_BYTES = 5 << 20  # of one that goes out; what comes in is bounded by the gateway's bodies
 _MIN_SECRET = 16
 
@@ -139,15 +142,15 @@ class WebhookChannel:
                 raise ToolError(str(error), code="unavailable") from None
             raise
         if 200 <= page.status < 300:
-            return _read_id(page.body) or key
+            told = page.read_json()
+            return (str(told.get("id") or "")[:256] if isinstance(told, dict) else "") or key
         if page.status == 429 or page.status >= 500:
-            wait = page.headers.get("retry-after", "")
-            await asyncio.sleep(min(float(wait), _MAX_RETRY) if wait.isdecimal() else 0)
+            await asyncio.sleep(to_wait(page.headers.get("retry-after", 0)))
             raise ToolError(f"the webhook answered {page.status}", code="busy")
         raise ToolError(f"the webhook answered {page.status}; what it takes is in docs/channels.md", code="denied")
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
-        raise ToolError(f"a webhook cannot {action}; it can {', '.join(self.abilities.actions)}", code="unsupported")
+        raise refuse_action("webhook", action, self.abilities)
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
         """Return a file, which came with its message."""
@@ -177,14 +180,6 @@ class WebhookChannel:
 def _to_attachment(file: _WireFile) -> Attachment:
     size = len(base64.b64decode(file.data, validate=True))
     return Attachment(file.data, file.name, file.mime, size)
-
-
-def _read_id(body: bytes) -> str:
-    try:
-        told: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return ""
-    return str(told.get("id") or "")[:256] if isinstance(told, dict) else ""
 
 
 def _make(settings: Any, way_out: WayOut) -> WebhookChannel:

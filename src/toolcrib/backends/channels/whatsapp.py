@@ -27,6 +27,7 @@ from toolcrib.define.channel import (
     InboundAnswer,
     InboundRequest,
     Post,
+    refuse_action,
 )
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.egress import read_url
@@ -114,7 +115,7 @@ class WhatsAppChannel:
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """React to a message."""
         if action != "react":
-            raise ToolError(f"whatsapp cannot {action}; it can {', '.join(self.abilities.actions)}", code="unsupported")
+            raise refuse_action("whatsapp", action, self.abilities)
         message, emoji = str(params.get("messageId") or ""), str(params.get("emoji") or "")
         if not message or not (emoji or params.get("remove")):
             raise ToolError("messageId and emoji are needed: say which message is meant", code="bad_arguments")
@@ -228,10 +229,7 @@ class WhatsAppChannel:
         page = await self._http.send(
             "POST" if kind else "GET", f"{self._base}/{path}", headers=headers, body=body, seconds=seconds
         )
-        try:
-            told: Any = orjson.loads(page.body)
-        except orjson.JSONDecodeError:
-            told = None
+        told = page.read_json()
         if page.status == 200 and isinstance(told, dict):
             self._refusals = 0
             return told

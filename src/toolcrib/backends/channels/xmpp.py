@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element
 import orjson
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import Http, Page, WayOut
 
@@ -99,7 +99,7 @@ class XmppChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Send a message, and wait until our server has taken it."""
-        stream = self._connected()
+        stream = self._require_stream()
         stanza = self._new_message(post.chat, id=sha256(key.encode()).hexdigest()[:32])
         text = post.text
         if post.media:
@@ -118,8 +118,7 @@ class XmppChannel:
         if action == "read":
             return await self._read(chat, params)
         if action not in ("edit", "react"):
-            can = ", ".join(self.abilities.actions)
-            raise ToolError(f"xmpp cannot {action}; it can {can}", code="unsupported")
+            raise refuse_action("xmpp", action, self.abilities)
         what = "message" if action == "edit" else "emoji"
         id, words = str(params.get("messageId", "")).rpartition("/")[2], str(params.get(what, ""))
         if not id or not (words or params.get("remove")):
@@ -132,7 +131,7 @@ class XmppChannel:
             if not params.get("remove"):
                 add_element(reactions, "reaction", "urn:xmpp:reactions:0", words)
             add_element(stanza, "store", "urn:xmpp:hints")
-        await self._connected().tell(stanza)
+        await self._require_stream().tell(stanza)
         return {"ok": True, "messageId": stanza.get("id", "")}
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
@@ -149,7 +148,7 @@ class XmppChannel:
         stanza = self._new_message(chat)
         add_element(stanza, "composing", _STATES)
         add_element(stanza, "no-store", "urn:xmpp:hints")
-        self._connected().send(stanza)
+        self._require_stream().send(stanza)
 
     async def close(self) -> None:
         """Say goodbye."""
@@ -159,7 +158,7 @@ class XmppChannel:
     # Arrive
 
     async def _arrive(self, hear: Hear) -> None:
-        stream = self._connected()
+        stream = self._require_stream()
         stream.send(make_element("presence"))
         self._archives = set[str]()
         for room in self._rooms:
@@ -176,7 +175,7 @@ class XmppChannel:
     def _enter(self, room: str) -> None:
         stanza = make_element("presence", to=f"{room}/{self._rooms[room].nick}")
         add_element(add_element(stanza, "x", _MUC), "history", _MUC, maxstanzas="0")
-        self._connected().send(stanza)
+        self._require_stream().send(stanza)
 
     async def _catch_up(self, place: str, hear: Hear) -> None:
         """Hear what an archive has behind the cursor; of one that is new to us, only where its end is."""
@@ -216,7 +215,7 @@ class XmppChannel:
                 add_element(page, name, _RSM, value)
         self._pages[id] = (place or self._bare, [])
         try:
-            stream = self._connected()
+            stream = self._require_stream()
             answer = await stream.ask(query, place, "set")
             for _ in range(stream.inbox.qsize()):  # what came stands before the answer
                 each = stream.inbox.get_nowait()
@@ -246,7 +245,7 @@ class XmppChannel:
 
     async def _take(self, stanza: Element | AckRequest, hear: Hear) -> None:
         if isinstance(stanza, AckRequest):
-            self._connected().acknowledge(stanza)
+            self._require_stream().acknowledge(stanza)
         elif self._collect(stanza):
             return
         elif is_named(stanza, "presence"):
@@ -318,7 +317,7 @@ class XmppChannel:
 
     # Say
 
-    def _connected(self) -> XmppStream:
+    def _require_stream(self) -> XmppStream:
         if self._stream is None:
             raise ToolError("xmpp is not connected", code="unavailable")
         return self._stream
@@ -358,7 +357,7 @@ class XmppChannel:
         return url
 
     async def _ask_slot(self, name: str, size: int, mime: str) -> tuple[str, dict[str, str], str]:
-        stream, domain = self._connected(), self._bare.rpartition("@")[2]
+        stream, domain = self._require_stream(), self._bare.rpartition("@")[2]
         items = await stream.ask(make_element("query", _ITEMS), domain)
         for place in (domain, *(each.get("jid", "") for each in items.iter(f"{{{_ITEMS}}}item"))):
             found = await stream.ask(make_element("query", _INFO), place)

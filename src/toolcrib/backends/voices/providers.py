@@ -285,11 +285,11 @@ def _find_root(url: str) -> str:
 
 def _read(page: Page, *path: str) -> Any:
     """Return what stands at a path of a JSON answer, None where there is nothing."""
+    value = page.read_json()
     try:
-        value = orjson.loads(page.body)
         for step in path:
             value = value[step]
-    except (orjson.JSONDecodeError, LookupError, TypeError):
+    except (LookupError, TypeError):
         return None
     return value
 

@@ -8,6 +8,7 @@ import base64
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,14 +42,18 @@ def destination_of(url: str) -> Destination:
     return Destination(parts.scheme, read_host(host), port)
 
 
-def guard_for(url: str) -> "EgressGuard":
-    """Return a guard that lets out to an address that the operator wrote down, wherever it is, and nowhere else."""
-    return EgressGuard(EgressRules(), own=destination_of(url))
+def guard_for(url: str, rules: EgressRules = EgressRules()) -> "EgressGuard":  # noqa: B008  frozen
+    """Return a guard that lets out to an address that the operator wrote down, wherever it is, and nowhere else.
+
+    What `rules` say of hosts holds for it, too.
+    """
+    return EgressGuard(rules, own=destination_of(url))
 
 
 class EgressGuard:
     """Lets connections out by `rules`; one made for an `own` destination, which the operator wrote, only there.
 
+    That may be any address that the lists of hosts do not refuse.
     A `proxy` is dialled instead, and told the address that was judged: it resolves nothing.
     """
 
@@ -62,9 +67,13 @@ class EgressGuard:
     ) -> None:
         self._rules, self.own, self.proxy, self._resolve = rules, own, proxy, resolve
 
-    def only_for(self, own: Destination, *, direct: bool = False) -> "EgressGuard":
-        """Return a guard that lets out to one destination of the operator's, wherever that is, and nowhere else."""
-        return EgressGuard(self._rules, own=own, proxy=None if direct else self.proxy, resolve=self._resolve)
+    def only_for(self, own: Destination, *, direct: bool = False, listed: bool = False) -> "EgressGuard":
+        """Return a guard that lets out to one destination of the operator's, wherever that is, and nowhere else.
+
+        With `listed` the lists of hosts have their say in it.
+        """
+        rules = self._rules if listed else replace(self._rules, allow=None, deny=())
+        return EgressGuard(rules, own=own, proxy=None if direct else self.proxy, resolve=self._resolve)
 
     async def check(self, host: str, port: int) -> list[str]:
         """Return the addresses to dial for a host, all of them judged; raise ToolError when that is not to be.
@@ -74,13 +83,17 @@ class EgressGuard:
         name = read_host(f"[{host}]" if ":" in host else host)
         if self.own is not None and (name, port) != (self.own.host, self.own.port):
             raise EgressError(name, "it is not where this way out leads", f"that is {self.own.host}:{self.own.port}")
-        if self.own is None and (refused := self._rules.judge_host(name)):
-            raise refused
-        addresses = await self.find_addresses(name, port)
-        for address in () if self.own else addresses:
-            if refused := self._rules.judge(name, address, port):
+        self.check_name(name)
+        addresses, rules = await self.find_addresses(name, port), self._rules
+        for address in addresses:
+            if refused := rules.judge_listed(name, address) if self.own else rules.judge(name, address, port):
                 raise refused
         return addresses
+
+    def check_name(self, name: str) -> None:
+        """Raise ToolError for a host that is refused by its name."""
+        if refused := self._rules.judge_host(name):
+            raise refused
 
     async def find_addresses(self, name: str, port: int) -> list[str]:
         """Return the addresses of a host, nobody knows yet how good; raise OSError when it has none."""

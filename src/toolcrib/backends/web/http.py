@@ -9,6 +9,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,13 @@ class GuardedHttp:
     ) -> None:
         self._make_guard, self._refs, self._most_seconds = make_guard, refs or SecretRefs(dict), most_seconds
         self._kept: OrderedDict[str, tuple[float, Page]] = OrderedDict()
+        self._judges: tuple[Callable[[str], None], ...] = ()
+
+    def judge_with(self, judge: Callable[[str], None], /) -> "GuardedHttp":
+        """Return the same way out, on which `judge` hears every address before it is asked."""
+        judged = copy(self)
+        judged._judges = (*self._judges, judge)  # noqa: SLF001  its own kind
+        return judged
 
     async def get(
         self,
@@ -100,6 +108,9 @@ class GuardedHttp:
         at, kept = self._kept.get(there.url, (0.0, None)) if max_age and not headers else (0.0, None)
         if kept is not None:
             if now - at < max_age:
+                self._make_guard().check_name(read_url(kept.url).host)  # the rules may be others since
+                for judge in self._judges:
+                    judge(kept.url)
                 return replace(kept, age=now - at)
             marks = {"if-none-match": "etag", "if-modified-since": "last-modified"}
             if kept.url == there.url:  # another address may mean another thing by the same mark
@@ -177,6 +188,8 @@ class GuardedHttp:
 
         if refused := judge_port(asked.there.host, asked.there.port):
             raise refused
+        for judge in self._judges:
+            judge(asked.there.url)
         there, guard = asked.there, self._make_guard()
         secure = there.scheme == "https"
         async with guard.open_client(secure=secure, timeout=httpx2.Timeout(None)) as client:

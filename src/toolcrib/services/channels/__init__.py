@@ -12,7 +12,7 @@ from pydantic import Field
 
 from toolcrib.config.channels import list_abilities
 from toolcrib.define.approval import Question
-from toolcrib.define.caller import OWNER, Caller
+from toolcrib.define.caller import Caller
 from toolcrib.define.channel import (
     Abilities,
     Channel,
@@ -189,6 +189,7 @@ class Channels:
     @rpc("send", scope="write")
     async def send(  # noqa: PLR0913  as the protocol spells it
         self,
+        caller: Caller,
         to: Annotated[str, Field(min_length=1, max_length=1_024)],
         message: Annotated[str, Field(min_length=1, max_length=100_000)],
         idempotencyKey: Annotated[str, Field(max_length=256)] = "",  # noqa: N803  as the protocol spells it
@@ -196,7 +197,6 @@ class Channels:
         threadId: str = "",  # noqa: N803
         replyTo: str = "",  # noqa: N803
         media: str = "",
-        caller: Caller = OWNER,
     ) -> dict[str, Any]:
         """Say something in a chat; told again under the same key, it is said once. `media` is a file of the outbox."""
         line = self.find_line(channel)
@@ -247,9 +247,13 @@ class Channels:
             self.start(WEBCHAT)
         if (line := self._lines.get(channel)) is not None:
             return line
-        there = ", ".join(self._lines) or "none; write one under channels, and start `toolcrib gateway`"
         what = f"no channel {quote_short(channel)} is at work" if channel else "name the channel"
-        raise ToolError(f"{what}; there are: {there}", code="not_found" if self._lines else "unavailable")
+        if self._lines:
+            raise ToolError(f"{what}; there are: {', '.join(self._lines)}", code="not_found")
+        written = [name for name, each in self.core.config.channels.items() if each.enabled and each.connects]
+        step = "" if written else "write one under channels (docs/channels.md), and "
+        whom = f", which connects {', '.join(written)}" if written else ""
+        raise ToolError(f"no channel is at work here; {step}start `toolcrib gateway`{whom}", code="unavailable")
 
     def make(self, name: str) -> Channel:
         """Return a new channel as the configuration says; ToolError in one sentence where it cannot be made."""

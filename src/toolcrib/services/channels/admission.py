@@ -4,6 +4,7 @@ A direct message of a stranger gets a code where `dmPolicy` is `pairing`, and no
 the configuration lists it, or `*`. Names decide nothing: only what the service itself says of a sender counts.
 """
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class Admission:
 
     def __init__(self, settings: SettingsSource, store: MessageStore, now: Callable[[], float] = time.time) -> None:
         self._settings, self._store, self._now = settings, store, now
+        self._pairing = asyncio.Lock()  # a message still being judged takes back nobody's yes
 
     async def judge(self, channel: str, message: HeardMessage) -> Guest:
         """Return who a message is from, as far as it is answered."""
@@ -85,7 +87,7 @@ class Admission:
             return True
         if own.dm_policy == "disabled":
             return False
-        if own.dm_policy == "open" or is_listed(sender, own.allow_from):
+        if own.dm_policy == "open" or is_listed(sender, own.allow_from, self._settings.policy.roles):
             return True
         known = await self._store.acquaintances(channel) if own.dm_policy == "pairing" else ()
         return any(each.sender == sender.id and not each.code for each in known)
@@ -109,17 +111,19 @@ class Admission:
     # Pairing
 
     async def _make_code(self, channel: str, message: HeardMessage) -> str:
-        """Return a code for a stranger that has none yet, "" for one who was told, or when too many wait."""
+        """Return a code for a stranger that has none yet, "" for one who was told or let in, or when too many wait."""
         sender = message.sender
         if not sender.id:
             return ""
-        known, now = await self._store.acquaintances(channel), self._now()
-        waiting = [each for each in known if each.code and each.at + _CODE_SECONDS > now]
-        if len(waiting) >= _MAX_WAITING or any(each.sender == sender.id for each in waiting):
-            return ""
-        code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
-        name = (sender.name or sender.username or "")[:_NAME_CHARS]
-        await self._store.keep_acquaintance(Acquaintance(channel, sender.id, message.chat, name, code, now))
+        async with self._pairing:
+            known, now = await self._store.acquaintances(channel), self._now()
+            waiting = [each for each in known if each.code and each.at + _CODE_SECONDS > now]
+            is_told = any(each.sender == sender.id and (not each.code or each in waiting) for each in known)
+            if is_told or len(waiting) >= _MAX_WAITING:
+                return ""
+            code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
+            name = (sender.name or sender.username or "")[:_NAME_CHARS]
+            await self._store.keep_acquaintance(Acquaintance(channel, sender.id, message.chat, name, code, now))
         return code
 
     async def list_people(self) -> list[dict[str, Any]]:
@@ -134,11 +138,16 @@ class Admission:
     async def let_in(self, code: str) -> Acquaintance:
         """Let in whoever was told this code; raise ToolError for one that nobody has."""
         wanted, now = code.strip().upper().replace("-", ""), self._now()
-        for each in await self._store.acquaintances():
-            if each.code and secrets.compare_digest(each.code, wanted) and each.at + _CODE_SECONDS > now:
-                known = each._replace(code="", at=now)
-                await self._store.keep_acquaintance(known)
-                return known
+        async with self._pairing:
+            for each in await self._store.acquaintances():
+                if (
+                    each.code
+                    and secrets.compare_digest(each.code.encode(), wanted.encode())
+                    and each.at + _CODE_SECONDS > now
+                ):
+                    known = each._replace(code="", at=now)
+                    await self._store.keep_acquaintance(known)
+                    return known
         what = f"nobody waits with the code {quote_short(code)}; `toolcrib channels pair` lists who does"
         raise ToolError(what, code="not_found")
 

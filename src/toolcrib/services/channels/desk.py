@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 from pydantic import Field
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import Abilities, Button, Post
+from toolcrib.define.channel import Abilities, Button, Post, refuse_action
 from toolcrib.define.display import quote_short, strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
@@ -197,8 +197,7 @@ class MessageDesk:
     ) -> Deed:
         abilities = self._channels.abilities_of(line)
         if action not in abilities.actions:
-            can = ", ".join(abilities.actions) or "nothing"
-            raise ToolError(f"{line.name} cannot {quote_short(action)}; it can {can}", code="unsupported")
+            raise refuse_action(line.name, action, abilities)
         is_here = place is not None and place.channel == line.name
         to, rest = take_target(action, params, place.chat if place and is_here else "")
         is_other = self._channels.check_reach(caller, action, line, to, rest)

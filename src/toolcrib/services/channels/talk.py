@@ -21,12 +21,14 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
+from toolcrib.policy.explain import verdict_json
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
 from toolcrib.services.chat_run import Past
 from toolcrib.services.feature import TurnCore
 from toolcrib.services.session_desk import SessionDesk
 from toolcrib.services.sessions import Sessions
+from toolcrib.services.standing import CurrentVerdicts
 
 from .admission import Admission
 from .inbox import FileIntake
@@ -38,7 +40,9 @@ _TYPING_SECONDS = 4.0
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
 _MAX_INVITATIONS = 20
-_HELP = "/status, /stop, /new, /why TOOL, /approve ID, /deny ID"
+_DAY = 86_400  # seconds
+_TERM = re.compile(r"([1-9][0-9]{0,5})([mhx])")  # minutes, hours, or how often
+_HELP = "/status, /stop, /new, /why TOOL, /approve ID [session, 10m or 5x], /deny ID"
 _NO_TEXT = "There is nothing that I can read in that message: no text, picture, file or recording, or it is encrypted."
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."
 
@@ -142,12 +146,6 @@ class ChannelTalk:
         text = f"{question.shown}\n\nMay it run? /approve {question.id} or /deny {question.id}"
         return place.channel, Post(chat=place.chat, thread=place.thread, text=text, buttons=buttons)
 
-    def find_chat(self, caller: Caller, channel: str) -> str:
-        """Return the chat that a caller is in on a channel, "" for none."""
-        here = self._places.get(caller.session or "")
-        is_there = here is not None and here.channel == channel and here.caller.sender == caller.sender
-        return here.chat if here is not None and is_there and here.caller.group == caller.group else ""
-
     def _cut(self, back: Post, words: str, abilities: Abilities) -> tuple[Post, ...]:
         return tuple(replace(back, text=piece) for piece in split_text(words, abilities.longest))
 
@@ -214,23 +212,38 @@ class ChannelTalk:
         return "A new conversation. What was said before is kept."
 
     async def _explain(self, caller: Caller, rest: str) -> str:
-        verdict = self._core.belt_of(self._core.assign_model(caller, "")).verdicts.get(rest.lower())
+        belt = self._core.belt_of(self._core.assign_model(caller, ""))
+        verdict, tools = belt.verdicts.get(rest.lower()), belt.catalog.tools
         if verdict is None:
             return f"there is no tool {strip_to_line(rest)[:_NAME_CHARS]!r}" if rest else "say which: /why TOOL"
-        remedy = f"; {verdict.remedy}" if verdict.remedy and self._core.is_owner(caller) else ""
-        return f"{verdict.tool}: {verdict.decision}. {verdict.reason}{remedy}"
+        told = {"tools": [verdict_json(verdict, tools[verdict.tool])]}
+        row = (await self._core.find(CurrentVerdicts).apply(belt.caller, told, tools))["tools"][0]
+        remedy = f"; {row['remedy']}" if row["remedy"] and self._core.is_owner(caller) else ""
+        return f"{verdict.tool}: {row['decision']}. {row['reason']}{remedy}"
 
     async def _approve(self, caller: Caller, rest: str) -> str:
-        return await self._answer_question(caller, rest, "once")
+        id, _, how = rest.partition(" ")
+        how = how.strip().lower()
+        if not how:
+            return await self._answer_question(caller, id, "once")
+        if how == "session":
+            return await self._answer_question(caller, id, "session")
+        if (found := _TERM.fullmatch(how)) is None:
+            return "say how: /approve ID, or with session, a time like 10m, or a number like 5x behind it"
+        if found[2] == "x":
+            return await self._answer_question(caller, id, "lasting", calls=int(found[1]), seconds=_DAY)
+        return await self._answer_question(
+            caller, id, "lasting", seconds=int(found[1]) * (60 if found[2] == "m" else 3600)
+        )
 
     async def _deny(self, caller: Caller, rest: str) -> str:
         return await self._answer_question(caller, rest, "no")
 
-    async def _answer_question(self, caller: Caller, id: str, answer: Any) -> str:
+    async def _answer_question(self, caller: Caller, id: str, answer: Any, **how: Any) -> str:
         if not id:
             waiting = await self._approvals.waiting(caller)
             return "\n".join(f"{each['id']}  {each['tool']}" for each in waiting) or "nothing waits for your answer"
-        told = await self._approvals.answer(caller, id, answer)
+        told = await self._approvals.answer(caller, id, answer, **how)
         return f"{told['tool']}: {told['state']}"
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib.define.channel import Abilities, Attachment, Hear, Post
+from toolcrib.define.channel import Abilities, Attachment, Hear, Post, refuse_action
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import Bus
@@ -50,7 +50,7 @@ class WebchatChannel:
         return key
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
-        raise ToolError(f"webchat cannot {action}; it can send, broadcast", code="unsupported")
+        raise refuse_action(WEBCHAT, action, self.abilities)
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
         raise ToolError("files of a webchat come with its messages", code="unsupported")
