@@ -21,6 +21,7 @@ from toolcrib.define.event import (
     TurnFinished,
     TurnStarted,
     Usage,
+    Warned,
 )
 from toolcrib.define.message import Call, Message
 from toolcrib.define.result import Image, Result, Text
@@ -81,6 +82,7 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
     (Retrying(2, 1.23456, "busy"), {"type": "retrying", "attempt": 2, "seconds": 1.235, "error": "busy"}),
     (Received(SAID), {"type": "received", "message": "one two"}),
     (Compacted(900, 90), {"type": "compacted", "before": 900, "after": 90}),
+    (Warned("soon"), {"type": "warned", "sentence": "soon"}),
     (
         TurnFinished("cost", "so far", "stopped", 4, Usage(3, 2, 1), 0.25),
         {

@@ -1,7 +1,9 @@
 """The digest of a call holds everything that was shown; the sheet shows everything that the digest holds."""
 
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
 from enum import Enum
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field
@@ -50,6 +52,8 @@ def test_any_difference_is_another_call(caller: Caller, call: Call, binding: dic
     ("caller", "call"),
     [
         (replace(BOB, provider="anthropic", model="other"), CALL),
+        (replace(BOB, agent="Main"), CALL),
+        (replace(BOB, agent=None), CALL),
         (replace(BOB, sender=Sender(id="7", e164="+1", username="eve", name="Eve")), CALL),
         (BOB, CALL._replace(id="call_2", key="key_2", signature="sealed")),
         (BOB, CALL._replace(args={"env": {"A": "2", "B": "1"}, "command": "git push origin"})),
@@ -63,6 +67,21 @@ def test_the_same_call_by_the_same_caller_has_one_digest(caller: Caller, call: C
 def test_arguments_that_cannot_be_written_down_cannot_be_approved(args: dict[str, object]) -> None:
     with pytest.raises(ToolError, match="cannot be shown to a human"):
         digest_of(BOB, CALL._replace(args=args), {})
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (date(2030, 1, 2), "2030-01-02"),
+        (datetime(2030, 1, 2, 3, tzinfo=UTC), "2030-01-02T03:00:00+00:00"),
+        (time(3, 4), "03:04:00"),
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        ([date(2030, 1, 2)], '["2030-01-02"]'),
+        ({"b", "a"}, '["a", "b"]'),
+    ],
+)
+def test_a_call_with_any_type_that_a_tool_may_declare_can_be_shown(value: object, shown: str) -> None:
+    assert shown in sheet(BOB, CALL._replace(args={"when": value}), "it is asked about", {})
 
 
 @dataclass

@@ -408,3 +408,10 @@ def outcome(search: Tool, args: dict[str, Any]) -> str:
         return ", ".join(["taken", *search.check(args)])
     except ArgumentError as error:
         return str(error)
+
+
+@pytest.mark.parametrize("args", [{"t": "\ud800aaa"}, {"t": [], "u": "\ud800"}, {"\ud800": 1}])
+def test_half_a_character_is_a_complaint_where_other_things_are_wrong(args: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"t": {"type": "string", "maxLength": 2}}, "required": ["t"]}
+    with pytest.raises(ArgumentError):
+        check_of_schema(schema)(args)

@@ -146,6 +146,12 @@ def test_a_tool_has_the_defaults_of_the_design() -> None:
         "aliases": {},
         "narrow": None,
         "late": "",
+        "paths": (),
+        "urls": (),
+        "read_places": None,
+        "output": None,
+        "retry": None,
+        "other_names": (),
         "own_name": "",
         "make": None,
     }
@@ -173,6 +179,8 @@ def test_every_option_reaches_the_tool() -> None:
         aliases={"b": "a"},
         narrow=narrow,
         late="it is dark",
+        paths=("a",),
+        urls=("b",),
     )(lambda args: "")
     assert described(made) == {
         "name": "probe",
@@ -193,6 +201,12 @@ def test_every_option_reaches_the_tool() -> None:
         "aliases": {"b": "a"},
         "narrow": narrow,
         "late": "it is dark",
+        "paths": ("a",),
+        "urls": ("b",),
+        "read_places": None,
+        "output": None,
+        "retry": None,
+        "other_names": (),
         "own_name": "",
         "make": None,
     }

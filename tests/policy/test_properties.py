@@ -3,14 +3,16 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.app import Crib
-from toolcrib.define.caller import Caller
-from toolcrib.define.verdict import Layer, Rule
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.verdict import ArgumentRule, Decision, Layer, Rule, Selection
+from toolcrib.policy.conditions import dump_when
 from toolcrib.policy.explain import explain_rows, verdict_json
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import layers_for
@@ -26,9 +28,88 @@ CAMPAIGN, CHUNKS = 100_000, 40
 
 
 def adding_a_deny_never_adds_a_tool(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
-    path, entry = chance.choice(worlds.rule_paths(config)), chance.choice(worlds.ENTRIES)
-    narrowed = crib_of(worlds.with_deny(config, path, entry))
-    assert set(narrowed.belt(caller).tools) <= set(crib.belt(caller).tools), f"deny {entry} at {path}"
+    path, entry = chance.choice(worlds.rule_paths(config)), worlds.entry(chance)
+    narrowed = crib_of(worlds.with_more(config, path, entry)).belt(caller)
+    assert set(narrowed.tools) <= set(crib.belt(caller).tools), f"deny {entry} at {path}"
+    assert_no_call_more(narrowed.selection, crib.belt(caller).selection, f"deny {entry} at {path}")
+
+
+def adding_an_ask_never_adds_a_call(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    path, entry = chance.choice(worlds.rule_paths(config)), worlds.entry(chance)
+    narrowed = crib_of(worlds.with_more(config, path, entry, "ask")).belt(caller)
+    assert_no_call_more(narrowed.selection, crib.belt(caller).selection, f"ask {entry} at {path}")
+
+
+def one_more_role_never_adds_a_call(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    """Whoever has a role already: with none, one brings its rule in the place of that of `*`."""
+    config, caller = with_rules_about_roles(config, caller, chance)
+    who, roles = replace(caller, sender=Sender(id="9")), {**config.get("roles", {}), "kin": ["id:9"]}
+    before, after = (crib_of({**config, "roles": {**roles, "crew": each}}).belt(who) for each in ([], ["id:9"]))
+    assert set(after.tools) <= set(before.tools), "one more role adds a tool"
+    assert_no_call_more(after.selection, before.selection, "one more role")
+
+
+def with_rules_about_roles(config: Config, caller: Caller, chance: random.Random) -> tuple[Config, Caller]:
+    """Return the configuration with rules about roles in one chat, and the caller as somebody who speaks there."""
+    places = [path[:-1] for path in worlds.rule_paths(config) if "toolsBySender" in path]
+    path = chance.choice(places or [("channels", "telegram", "direct", "toolsBySender")])
+    group = None if path[-2] == "direct" else "-3" if path[-2] == "*" else path[-2]
+    rules = {f"role:{role}": worlds.rule(chance) for role in ("kin", "crew")}
+    return put(config, path, rules), replace(caller, channel="telegram", group=group, session=None)
+
+
+def put(config: Config, path: tuple[str, ...], more: Config) -> Config:
+    """Return the configuration with more keys at a path, which need not be there."""
+    if not path:
+        return {**config, **more}
+    return {**config, path[0]: put(config.get(path[0], {}), path[1:], more)}
+
+
+def a_name_that_anyone_can_take_never_adds_a_call(
+    config: Config, crib: Crib, caller: Caller, chance: random.Random
+) -> None:
+    """But for one that the operator wrote as a name: `username:eve` and `name:Zed`, which nobody takes here."""
+    config, caller = with_rules_about_roles(config, caller, chance)
+    roles = {**config.get("roles", {}), "kin": ["bob", "id:1"], "crew": worlds.some(chance, worlds.MEMBERS, 3)}
+    named = crib_of({**config, "roles": roles})
+    plain = Sender(id=chance.choice(("7", "8", "9")))
+    taken = replace(plain, username=chance.choice(("bob", "7", "8")), name=chance.choice((None, "bob", "8")))
+    before, after = (named.belt(replace(caller, sender=each)) for each in (plain, taken))
+    assert set(after.tools) <= set(before.tools), f"{taken} has more than {plain}"
+    assert_no_call_more(after.selection, before.selection, f"{taken}")
+
+
+def a_role_that_no_rule_names_changes_nothing(
+    config: Config, crib: Crib, caller: Caller, chance: random.Random
+) -> None:
+    more = crib_of({**config, "roles": {**config.get("roles", {}), "unnamed": list(worlds.MEMBERS)}}).belt(caller)
+    assert dict(more.verdicts) == dict(crib.belt(caller).verdicts)
+
+
+def assert_no_call_more(narrower: Selection, wider: Selection, what: str) -> None:
+    """Every call that is permitted or asked about in the narrower is at most that in the wider."""
+    for name, args in worlds.CALLS:
+        below, above = decide(narrower, name, args), decide(wider, name, args)
+        assert RANKS[below] >= RANKS[above], f"{what}: {name} {args} is {below}, and was {above}"
+
+
+RANKS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def decide(belt: Selection, name: str, args: dict[str, object]) -> Decision:
+    """Return what becomes of a call whose places are resolved already."""
+    verdict, tool = belt.verdicts[name], belt.tools.get(name)
+    if tool is None:
+        return verdict.decision
+    rules = belt.rules_about(replace(tool, read_places=None)) if belt.rules_about else None
+    said = rules.judge({**rules.read(args), **({"taint": args["taint"]} if "taint" in args else {})}) if rules else None
+    return max((verdict.decision, said.decision if said else "allow"), key=lambda each: RANKS[each])
+
+
+def no_call_is_milder_than_the_verdict(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
+    belt = crib.belt(caller).selection
+    for name, args in worlds.CALLS:
+        assert RANKS[decide(belt, name, args)] >= RANKS[belt.verdicts[name].decision]
 
 
 def adding_a_parent_never_adds_a_tool(config: Config, crib: Crib, caller: Caller, chance: random.Random) -> None:
@@ -97,6 +178,11 @@ def all_forms_of_a_verdict_agree(config: Config, crib: Crib, caller: Caller, cha
 
 PROPERTIES: tuple[Property, ...] = (
     adding_a_deny_never_adds_a_tool,
+    adding_an_ask_never_adds_a_call,
+    one_more_role_never_adds_a_call,
+    a_name_that_anyone_can_take_never_adds_a_call,
+    a_role_that_no_rule_names_changes_nothing,
+    no_call_is_milder_than_the_verdict,
     adding_a_parent_never_adds_a_tool,
     a_child_never_has_what_its_parent_lacks,
     adding_a_sandbox_never_adds_a_tool,
@@ -153,5 +239,13 @@ def stands(config: Config, origin: str, rule: str | None) -> bool:
     if rule is None:
         return True
     if isinstance(value, dict):
-        return any(rule in listed for listed in value.values() if isinstance(listed, list))
-    return rule in value if isinstance(value, list) else str(value).lower() == rule
+        return any(rule in spell(listed) for listed in value.values() if isinstance(listed, list))
+    return rule in spell(value) if isinstance(value, list) else str(value).lower() == rule
+
+
+def spell(entries: list[Any]) -> list[str]:
+    """Return entries as verdicts write them."""
+    return [
+        each if isinstance(each, str) else str(ArgumentRule("deny", each["tool"], dump_when(each["when"])))
+        for each in entries
+    ]

@@ -17,7 +17,31 @@ ENTRIES = (
 )  # fmt: skip
 PROFILES = ("minimal", "coding", "messaging", "full")
 PROVIDERS = ("openai", "openai/gpt", "anthropic", "google")
-SENDERS = ("7", "id:8", "bob", "username:eve", "name:Zed", "e164:+15550001", "*")
+SENDERS = ("7", "id:8", "bob", "username:eve", "name:Zed", "e164:+15550001", "role:kin", "role:crew", "*")
+ROLES = ("kin", "crew", "idle")
+MEMBERS = ("id:7", "8", "bob", "username:eve", "e164:+15550001")
+CONDITIONS: tuple[dict[str, Any], ...] = (
+    {"path": "docs/**"},
+    {"path": {"under": "src"}},
+    {"path": {"in": ["*.md", "src/a.py"]}},
+    {"query": "weather*"},
+    {"limit": {"min": 2, "max": 5}},
+    {"url": "*.example.com"},
+    {"action": {"matches": "^l"}},
+    {"taint": "web:*"},
+)
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("read", {"path": "docs/a.md"}),
+    ("read", {"path": "src/a.py", "limit": 3}),
+    ("write", {"path": "docs/a.md", "content": ""}),
+    ("write", {"path": "src/a.py", "content": ""}),
+    ("apply_patch", {"path": ["src/a.py", "docs/a.md"]}),
+    ("web_fetch", {"url": "https://a.example.com/"}),
+    ("web_fetch", {"url": "https://example.org/"}),
+    ("web_search", {"query": "weather in Kyiv"}),
+    ("cron", {"action": "list"}),
+    ("exec", {"command": "ls", "taint": ["web:example.org"]}),
+)
 SPEAKERS = ("openai", "openai-codex", "anthropic")
 AGENTS = ("main", "dev", "desk")
 GROUPS = ("-1", "-2", "*")
@@ -38,21 +62,31 @@ def coin(chance: random.Random) -> bool:
     return chance.random() < 0.5
 
 
+def entry(chance: random.Random) -> Any:
+    """An entry of a list, sometimes about arguments only."""
+    named = chance.choice(ENTRIES)
+    return named if chance.random() < 0.8 else {"tool": named, "when": chance.choice(CONDITIONS)}
+
+
 def entries(chance: random.Random) -> list[str]:
     return some(chance, ENTRIES, 4)
+
+
+def rule_entries(chance: random.Random) -> list[Any]:
+    return [entry(chance) for _ in range(chance.randint(0, 4))]
 
 
 def rule(chance: random.Random, *, also: bool = True) -> Config:
     """A scope's lists; each key present or not."""
     made: Config = {}
     if coin(chance):
-        made["allow"] = entries(chance)
+        made["allow"] = rule_entries(chance)
     elif also and coin(chance):
-        made["alsoAllow"] = entries(chance)
+        made["alsoAllow"] = rule_entries(chance)
     if coin(chance):
-        made["deny"] = entries(chance)
+        made["deny"] = rule_entries(chance)
     if also and coin(chance):
-        made["ask"] = entries(chance)
+        made["ask"] = rule_entries(chance)
     return made
 
 
@@ -109,6 +143,8 @@ def config(chance: random.Random) -> Config:
         made["sandbox"] = {"mode": chance.choice(modes), "workspaceAccess": chance.choice(access)}
     if coin(chance):
         made["owners"] = ["id:8"]
+    if coin(chance):
+        made["roles"] = {name: some(chance, MEMBERS, 3) for name in some(chance, ROLES, 3)}
     if chance.random() < 0.25:
         made["plugins"] = {"weather": {"tools": rule(chance, also=False)}}
     return made
@@ -161,8 +197,8 @@ def at(config: Config, path: tuple[str, ...]) -> Config:
     return config
 
 
-def with_deny(config: Config, path: tuple[str, ...], entry: str) -> Config:
-    """Return the configuration with one more deny in the rule at `path`."""
+def with_more(config: Config, path: tuple[str, ...], entry: Any, key: str = "deny") -> Config:
+    """Return the configuration with one more entry in a list of the rule at `path`."""
     if not path:
-        return {**config, "deny": [*config.get("deny", []), entry]}
-    return {**config, path[0]: with_deny(config[path[0]], path[1:], entry)}
+        return {**config, key: [*config.get(key, []), entry]}
+    return {**config, path[0]: with_more(config[path[0]], path[1:], entry, key)}

@@ -209,4 +209,7 @@ def _with_window(card: ModelCard, window: int | None) -> ModelCard:
 
 def target_for(provider: str, model: str, card: ModelCard, *, api: Api) -> Target:
     """Return how the model is spoken to."""
-    return Target(api=api, model=model, sees=card.sees, provider=provider, longest=card.longest)
+    return Target(
+        api=api, model=model, sees=card.sees, provider=provider, longest=card.longest,
+        claude_code=card.knows_claude_code,
+    )  # fmt: skip

@@ -47,9 +47,9 @@ def event_json(event: events.Event) -> dict[str, Any]:  # noqa: C901  one row fo
         case events.Replied(message=message, usage=usage, error=error):
             reply = {"finish": message.finish, "calls": [_call(call) for call in message.calls]}
             return {"type": "replied", **reply, "usage": asdict(usage), "error": error}
-        case events.ToolStarted(call=call, verdict=verdict):
+        case events.ToolStarted(call=call, verdict=verdict, label=label):
             told = {name: value for name, value in asdict(verdict).items() if name != "tool"} if verdict else None
-            return {"type": "tool_started", **_call(call), "verdict": told}
+            return {"type": "tool_started", **_call(call), "verdict": told, **({"label": label} if label else {})}
         case events.ToolProgress(call=call, partial=partial):
             return {"type": "tool_progress", "id": call.id, "tool": call.name, "result": partial.to_json()}
         case events.ToolFinished(call=call, result=result, markdown=markdown):
@@ -63,6 +63,8 @@ def event_json(event: events.Event) -> dict[str, Any]:  # noqa: C901  one row fo
             return {"type": "received", "message": _words(message)}
         case events.Compacted(before=before, after=after):
             return {"type": "compacted", "before": before, "after": after}
+        case events.Warned(sentence=sentence):
+            return {"type": "warned", "sentence": sentence}
         case events.TurnFinished():
             return {"type": "turn_finished", **asdict(event)}
     assert_never(event)
@@ -75,7 +77,7 @@ def read_event(told: Mapping[str, Any], calls: dict[str, Call]) -> events.Event:
         case "tool_started":
             call = calls[id] = Call(id, told["tool"], told["args"], key=id)
             verdict = Verdict(tool=call.name, **told["verdict"]) if told["verdict"] else None
-            return events.ToolStarted(call, verdict)
+            return events.ToolStarted(call, verdict, told.get("label", ""))
         case "tool_progress":
             return events.ToolProgress(calls[id], Result.from_json(told["result"]))
         case "tool_finished":
@@ -103,7 +105,7 @@ async def follow_turn(ask: ServiceAsk, run: str, session: str) -> AsyncIterator[
 
 _PLAIN_EVENTS: Mapping[str, Callable[..., events.Event]] = {
     "text": events.TextDelta, "thinking": events.ThinkingDelta, "retrying": events.Retrying,
-    "compacted": events.Compacted,
+    "compacted": events.Compacted, "warned": events.Warned,
 }  # fmt: skip
 
 

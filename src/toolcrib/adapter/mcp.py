@@ -10,9 +10,11 @@ import orjson
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Content, Embed, Image, Result, Text
+from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 
 from .cut import cut, shorten
+from .fence import fence, new_token
 from .forms import convert_schema
 from .trim import parse_object
 
@@ -23,6 +25,7 @@ _MAX_IMAGE_BYTES = 5 * 1024 * 1024  # bytes; larger ones are refused by provider
 _MAX_BASE64_CHARS = _MAX_IMAGE_BYTES * 4 // 3 + 4
 _MAX_LABEL_CHARS = 1_000
 _MIME = re.compile(r"[A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64}")
+_WORD = re.compile(r"[A-Za-z0-9_.:/+-]{0,64}")  # a name, a date, an address: nothing that gives orders
 _URI = re.compile(r"[!-~]{0,1000}")
 _MAX_NUMBER = 2**63
 
@@ -34,27 +37,55 @@ def declare(tool: Tool) -> dict[str, Any]:
         "destructiveHint": bool(tool.effects & {"write", "execute"}),
         "openWorldHint": bool(tool.effects & {"network", "send", "execute"}),
     }
-    description, title = replace_halves(tool.description), replace_halves(tool.label)
+    description, title = replace_halves(tool.description), replace_halves(tool.title)
     schema = convert_schema(tool.shape, "whole").schema
-    declared = {"name": tool.name, "description": description, "inputSchema": schema}
-    return {**declared, "annotations": hints} | ({"title": title} if title else {})
+    declared = {"name": tool.name, "title": title, "description": description, "inputSchema": schema}
+    output = {"outputSchema": dict(tool.output.schema)} if tool.output else {}
+    return {**declared, "annotations": hints, **output}
 
 
-def encode_result(result: Result) -> dict[str, Any]:
+def encode_result(result: Result, output: Shape | None = None) -> dict[str, Any]:
     """Return the result as a CallToolResult: its content, its flag, and as `structuredContent` what its words spell.
 
     A failure is told in the words for a model: that is who reads it. Its `details` are ours: only where a text of our
-    own is their JSON, no more and no less, are they shown once more.
+    own is their JSON, no more and no less, are they shown once more, or where the tool declares an `output`.
     """
     content = result.framed if result.for_model else result.content
     blocks = [block for part in content for block in _encode_part(part)]
     encoded = {"content": blocks, "isError": result.status == "error"}
     told = result.details
+    if output is not None:
+        value = _structure(result, output) if result.status == "ok" else None
+        # clients take no success without the value that they were promised
+        return {**encoded, "isError": True} if value is None else {**encoded, "structuredContent": value}
     if result.status != "ok" or not isinstance(told, dict) or not told or any(part.source for part in result.content):
         return encoded
     # what was shortened, redacted or written in other words is not the same any more
     is_told = any(isinstance(part, Text) and parse_object(part.text) == told for part in result.content)
     return {**encoded, "structuredContent": told} if is_told else encoded
+
+
+def _structure(result: Result, output: Shape) -> Any:
+    """Return the value of a result, words from outside in it fenced; None where that is not what the tool declares."""
+    source = next((part.source for part in result.content if part.source), None)
+    try:
+        value = _fence_words(result.details, source, new_token())
+        return output.check(value) if isinstance(value, Mapping) else None
+    except (ToolError, RecursionError):  # a secret, or words that may be an order, stood where nothing else may stand
+        return None
+
+
+def _fence_words(value: Any, source: str | None, token: str) -> Any:
+    """Return a value as it can be sent; from a source, every text in it that is more than one word is fenced."""
+    match value:
+        case str():
+            is_plain = source is None or _WORD.fullmatch(value)
+            return replace_halves(value) if is_plain else fence(value, source or "", token)
+        case Mapping():
+            return {_fence_words(key, source, token): _fence_words(each, source, token) for key, each in value.items()}
+        case list() | tuple():
+            return [_fence_words(each, source, token) for each in value]
+    return value
 
 
 def _encode_part(part: Content) -> Iterator[dict[str, Any]]:
@@ -74,12 +105,12 @@ def _encode_part(part: Content) -> Iterator[dict[str, Any]]:
         yield {"type": "audio", "data": data, "mimeType": embed.mime}
 
 
-def read_result(value: Any, server: str) -> Result:
+def read_result(value: Any, server: str, *, keeps: bool = False) -> Result:
     """Return a CallToolResult of `server` as ours, or raise ToolError saying what is wrong with it.
 
     Every word comes from outside and carries the source `mcp:<server>`. Sounds, links and files become words, which
     have the sound or the file with them where clients can be given it; `structuredContent` is shown as JSON unless a
-    text of the result already says the same.
+    text of the result already says the same. A tool that declares its output `keeps` that as details.
     """
     blocks, failed = _check_shape(value, server)
     reading = _ResultReader(server)
@@ -89,7 +120,8 @@ def read_result(value: Any, server: str) -> Result:
         reading.add_text(f"[{len(blocks) - _MAX_BLOCKS:,} more parts were left out]")
     if isinstance(value.get("structuredContent"), Mapping):
         reading.add_structured(value["structuredContent"])
-    return Result(content=tuple(reading.content), details={"server": server}, status="error" if failed else "ok")
+    details = value.get("structuredContent") if keeps and not failed else {"server": server}
+    return Result(content=tuple(reading.content), details=details, status="error" if failed else "ok")
 
 
 def _check_shape(value: Any, server: str) -> tuple[list[Any], bool]:

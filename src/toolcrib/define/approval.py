@@ -15,11 +15,13 @@ import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from enum import Enum
+from datetime import datetime
 from typing import Any, Literal, Protocol, Self
 
 from pydantic import BaseModel
 
+from . import session
+from .args import write_plain
 from .caller import Caller
 from .display import escape, escape_controls, quote
 from .errors import ToolError
@@ -31,6 +33,7 @@ PENDING: tuple[State, ...] = ("pending",)
 
 WORDS = "argv"  # what a binding calls the words of a command line, as a JSON list
 CHANGE = "change"  # and what a call would change, as a head line and a diff
+SESSION_END = 253_402_300_799.0  # the last second of the year 9999: no grant for a session ends before the session
 SKEW = 60.0  # seconds that a clock may have been turned back; a question from further ahead is not believed
 
 
@@ -48,7 +51,8 @@ class Question:
 
     `person` is who may answer beside the owner ("" when nobody), `by` who did. With nothing in `lasting`, `once` says
     why a yes cannot be for longer than this call. `asker` is who made the call, `key` the call's own and `process` the
-    one it waits in.
+    one it waits in. `always` is what the configuration would have to say for it never to be asked again: the path of a
+    list and the entry in it, as JSON; "" where nothing can.
     """
 
     id: str
@@ -66,6 +70,7 @@ class Question:
     asker: Caller | None = None
     key: str = ""
     process: str = ""
+    always: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the question as a door shows it."""
@@ -73,6 +78,7 @@ class Question:
             "id": self.id, "tool": self.tool, "reason": self.reason, "shown": self.shown, "state": self.state,
             "askedAt": self.asked_at, "expiresAt": self.expires_at, "by": self.by,
             "lasting": [each.shown for each in self.lasting], "once": self.once,
+            "always": json.loads(self.always) if self.always else None,
         }  # fmt: skip
 
     @classmethod
@@ -91,7 +97,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A yes that lasts until a stated time, for the calls that have its digest."""
+    """A yes that lasts until a stated time, for the calls that have its digest, and for no more than `calls_left`.
+
+    One with a `session` ends with that. `asker` is whose calls they are, `source` where their tool is from ("" for
+    any): its name may be another's one day. One with `when`, a condition of rules as JSON, is for every call whose
+    arguments meet that, as far as rules ask about it; its digest is its own.
+    """
 
     id: str
     digest: str
@@ -101,13 +112,41 @@ class Grant:
     by: str
     made_at: float
     until: float
+    calls_left: int | None = None
+    session: str = ""
+    asker: Caller | None = None
+    when: str = ""
+    source: str = ""
+
+    @property
+    def term(self) -> str:
+        """How long it holds, in words."""
+        when = datetime.fromtimestamp(self.until).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        often = "" if self.calls_left is None else f", {self.calls_left} more call{'s' * (self.calls_left != 1)}"
+        whole = "as long as its session" if self.session else "for good"
+        return f"{whole if self.until == SESSION_END else f'until {when}'}{often}"
+
+    def is_for(self, caller: Caller) -> bool:
+        """Tell whether it is about calls of this caller."""
+        return self.asker is not None and _resolve_identity(self.asker) == _resolve_identity(caller)
 
     def to_json(self) -> dict[str, Any]:
         """Return the grant as a door shows it."""
         return {
             "id": self.id, "tool": self.tool, "shown": self.shown, "by": self.by, "madeAt": self.made_at,
-            "until": self.until,
+            "until": None if self.until == SESSION_END else self.until, "callsLeft": self.calls_left,
+            "session": self.session or None, "when": json.loads(self.when) if self.when else None,
         }  # fmt: skip
+
+
+class GrantDesk(Protocol):
+    """Where the grants with conditions are that may answer for a human."""
+
+    async def list_conditional(self, caller: Caller, tool: str, source: str, /) -> Sequence[Grant]:
+        """Return those that hold now for calls of this tool, from there, by this caller."""
+
+    async def spend(self, grant: Grant, call: Call, /) -> bool:
+        """Use one for a call that meets it, on record; tell whether something of it was left."""
 
 
 class ApprovalStore(Protocol):
@@ -119,8 +158,11 @@ class ApprovalStore(Protocol):
     async def find(self, id: str, /) -> Question | None:
         """Return the question with this whole id."""
 
-    async def same(self, digest: str, /, now: float) -> Question | None:
-        """Return the newest question with this digest that is pending or allowed, and in time."""
+    async def same(self, digest: str, /, now: float, key: str = "") -> Question | None:
+        """Return the newest question with this digest that is pending or allowed, and in time.
+
+        Before all others comes one that was denied to the very call with this `key`.
+        """
 
     async def pending(self, now: float, /, states: Collection[State] = PENDING) -> tuple[Question, ...]:
         """Return the questions that wait for an answer, or are in another of these states, oldest first."""
@@ -134,8 +176,8 @@ class ApprovalStore(Protocol):
         Of all who try, at once or later, in whatever process, one succeeds. A grant is kept in the same step.
         """
 
-    async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
-        """Return a grant that has one of these digests, and is in time."""
+    async def use_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
+        """Return a grant that has one of these digests, and is in time; one for so many calls has one less then."""
 
     async def grants(self, now: float, /) -> tuple[Grant, ...]:
         """Return the grants that are in time, oldest first."""
@@ -175,11 +217,33 @@ def name_of(caller: Caller) -> str:
     return escape(", ".join(words) or "the terminal")
 
 
+def has_exactly(wanted: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+    """Tell whether checked arguments are exactly those that an entry names."""
+    return _canonical(to_plain(args)) == _canonical(wanted)
+
+
+def standing_entry(caller: Caller, agent: str, call: Call) -> dict[str, Any] | None:
+    """Return the entry of `approvals.always` that is about this call, by whoever is behind it; None without any."""
+    own = caller.sender
+    who = (own.id and f"id:{own.id}") or (own.e164 and f"e164:{own.e164}") if own else None
+    if caller.parents or (caller.channel and not who):
+        return None
+    place = {"channel": caller.channel, "account": caller.account, "group": caller.group, "sender": who}
+    named = {name: value for name, value in {"agent": agent, **place}.items() if value is not None}
+    return {"tool": call.name, "args": to_plain(call.args), **named}
+
+
 def digest_of(caller: Caller, call: Call, binding: Mapping[str, str]) -> str:
     """Return the digest of a call by this caller, with everything it was bound to."""
     return _digest(
-        {"caller": _identity(caller), "tool": call.name, "args": _to_json(call.args), "binding": dict(binding)}
+        {"caller": _identity(caller), "tool": call.name, "args": to_plain(call.args), "binding": dict(binding)}
     )
+
+
+def lasting_digest(caller: Caller, call: Call, binding: Mapping[str, str], source: str) -> str:
+    """Return the digest of what a yes for some time is for: the call of a tool from there, whatever it changes then."""
+    kept = {name: value for name, value in binding.items() if name != CHANGE}
+    return _digest([digest_of(caller, call, kept), source])
 
 
 def prefix_digests(caller: Caller, call: Call, binding: Mapping[str, str], line: str) -> list[tuple[list[str], str]]:
@@ -193,7 +257,7 @@ def prefix_digests(caller: Caller, call: Call, binding: Mapping[str, str], line:
         return []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return []
-    args = {name: value for name, value in _to_json(call.args).items() if name != line}
+    args = {name: value for name, value in to_plain(call.args).items() if name != line}
     rest = {name: value for name, value in binding.items() if name != WORDS}
     frame = {"caller": _identity(caller), "tool": call.name, "args": args, "binding": rest}
     return [
@@ -207,7 +271,7 @@ _MAX_WORDS = 8
 def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> str:
     """Return a call as a human is shown it: all of it, a line for each argument and binding, nothing unescaped."""
     lines = [f"{escape(call.name)}, asked by {name_of(caller)}", f"because {escape(reason)}"]
-    lines += [f"  {escape(name)}: {_indent(quote(value))}" for name, value in _to_json(call.args).items()]
+    lines += [f"  {escape(name)}: {_indent(quote(value))}" for name, value in to_plain(call.args).items()]
     bound = [(name, value) for name, value in binding.items() if not (name == WORDS and _is_spelled(value, call.args))]
     bound = [each for each in bound if each[0] != CHANGE]
     lines += ["bound to"] if bound else []
@@ -234,28 +298,32 @@ def _indent(text: str) -> str:
 
 
 def _identity(caller: Caller) -> dict[str, Any]:
-    """Return what a caller is known by. Its model and its names may change; it stays who it is."""
+    """Return what a caller is known by, however its agent is written. Its model and its names may change."""
     own = asdict(caller)
+    own["agent"] = session.to_agent(caller.agent) if caller.agent else session.agent_from_key(caller.session or "")
     sender = own.pop("sender") or {}
     del own["provider"], own["model"], own["parent_models"]
     return {**own, "sender": {"id": sender.get("id"), "e164": sender.get("e164")}}
 
 
-def _to_json(value: Any) -> Any:
+def _resolve_identity(caller: Caller) -> dict[str, Any]:
+    """Return what a caller is known by, whether or not its rights were looked up."""
+    return {**_identity(caller), "owner": bool(caller.owner), "sandboxed": None}
+
+
+def to_plain(value: Any) -> Any:
     """Return a checked argument as JSON, every field of it: not as a model of its own would like to be written."""
-    match value:
-        case Enum():
-            return _to_json(value.value)
+    match value := write_plain(value):
         case None | bool() | int() | float() | str():
             return value
         case Mapping():
-            return {name: _to_json(each) for name, each in value.items()}
+            return {name: to_plain(each) for name, each in value.items()}
         case list() | tuple():
-            return [_to_json(each) for each in value]
+            return [to_plain(each) for each in value]
         case BaseModel():
-            return _to_json({**value.__dict__, **(value.__pydantic_extra__ or {})})
+            return to_plain({**value.__dict__, **(value.__pydantic_extra__ or {})})
     if is_dataclass(value):
-        return {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
     raise _not_showable(f"there is no way to write down {type(value).__name__}")
 
 

@@ -7,8 +7,11 @@ A value of the wrong kind counts as missing, because models send numbers as text
 import math
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date, time
 from decimal import Decimal
+from enum import Enum
 from typing import Any, Literal, NoReturn, TypeGuard, overload
+from uuid import UUID
 
 from pydantic_core import to_jsonable_python
 
@@ -44,6 +47,15 @@ def text_from_number(number: float) -> str:
 def is_on(flags: Mapping[str, Any] | None, key: str, *, default: bool = True) -> bool:
     """Tell whether a switch is on: absent means `default`, anything but false means on."""
     return default if flags is None or key not in flags else flags[key] is not False
+
+
+def write_plain(value: Any) -> Any:
+    """Return a checked argument as the model wrote it, where its type is one of ours: an enum, a time, an id, a set."""
+    if isinstance(value, Enum):
+        return write_plain(value.value)
+    if isinstance(value, set | frozenset) and all(isinstance(each, str) for each in value):
+        return sorted(value)
+    return value.isoformat() if isinstance(value, date | time) else str(value) if isinstance(value, UUID) else value
 
 
 def compare_args(

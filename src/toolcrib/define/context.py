@@ -2,11 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from secrets import token_hex
 from types import MethodType
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from .caller import Caller
 from .errors import ArgumentError, ToolError
+from .later import LATER_SECONDS, pending_result
 from .message import Call
 from .ports import Absent, AskPerson, Blobs, OutsideAnswer, Progress, Rpc, Workspace
 from .result import Result
@@ -38,6 +40,10 @@ async def _no_person(message: str, schema: Mapping[str, Any]) -> NoReturn:
     raise ToolError("nobody can be asked here; do without, or have the user say it first", code="unavailable")
 
 
+async def _no_later(ctx: Any, handle: str, seconds: float) -> NoReturn:
+    raise ToolError("this crib keeps no call that is finished later", code="unavailable")
+
+
 async def _no_agents(agent: Any, ctx: Any, args: Mapping[str, Any]) -> NoReturn:
     raise ToolError(f"this crib has nothing that could run the agent {agent.name}", code="unavailable")
 
@@ -56,6 +62,7 @@ class Ports:
     blobs: Blobs = _NO_BLOBS
     secret: Callable[[str], str] = _no_secret
     ask: AskPerson = _no_person
+    later: "Callable[[Ctx, str, float], Awaitable[str]]" = _no_later
     # runs an Agent for this caller, within what this caller has; only the tools that agents become reach for it
     perform: "Callable[[Any, Ctx, Mapping[str, Any]], Awaitable[Result]]" = _no_agents
 
@@ -65,10 +72,12 @@ _NO_PORTS = Ports()
 
 class CallState:
     """How one call goes: whether its body has `started`, whether it was `stopped`, how many `seconds` it took, and who
-    watches its progress.
+    watches its progress or hears a warning.
 
     `outside` is the source of words from outside that the body was given: whatever it returns is from there, too.
-    `adjusted` says which arguments were read otherwise than they were written.
+    `adjusted` says which arguments were read otherwise than they were written. `handle` is what a call is completed by
+    that is finished later, `in_turn` whether a turn waits for that, `resumed` whether its body ran before, elsewhere,
+    and `left` whether it is left for the next process to wait for.
     The only part of a context that changes; `invoke` writes it, and what a body asks the services through.
     """
 
@@ -77,7 +86,20 @@ class CallState:
     seconds = 0.0
     outside: str | None = None
     adjusted: Sequence[Mapping[str, Any]] = ()
+    handle = ""
+    in_turn = False
+    resumed = False
+    left = False
     watch: Callable[[Result], None] | None = None
+    warn: Callable[[str], None] | None = None
+
+    @classmethod
+    def of_pending(cls, handle: str, outside: str | None, *, in_turn: bool = False) -> "CallState":
+        """Return the state of a call whose body ran before, and which waits to be completed."""
+        state = cls()
+        state.started = state.resumed = True
+        state.handle, state.outside, state.in_turn = handle, outside, in_turn
+        return state
 
 
 class Ctx(NamedTuple):
@@ -137,6 +159,24 @@ class Ctx(NamedTuple):
             return None if answer is None else check(answer)
         except ArgumentError as error:
             raise ToolError(f"what was filled in does not fit what was asked for: {error}") from None
+
+    async def later(self, handle: str = "", *, seconds: float = LATER_SECONDS) -> Result:
+        """Keep this call open for whoever does its work, and return the Result that says so: the body returns it.
+
+        Begin the work after this: it is completed by the handle (`crib.complete`, `calls.complete`), in this process or
+        another one, within so many seconds. The Result has the handle in its details; one is made when none is given.
+        """
+        course = self.course
+        before, course.handle = (
+            course.handle,
+            handle or f"call-{token_hex(8)}",
+        )  # first: a stop in between takes it back
+        try:
+            course.handle = await self.ports.later(self, course.handle, seconds)
+        except ToolError:
+            course.handle = before
+            raise
+        return pending_result(self.call.name, course.handle)
 
     def progress(self, partial: Result) -> None:
         """Show watchers how far the work has come."""

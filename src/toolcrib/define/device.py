@@ -55,6 +55,11 @@ def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
+def join_token(cookie: str, key: str) -> str:
+    """Return the token of a page, of which its browser keeps two halves in two places."""
+    return f"{cookie}.{key}"
+
+
 def device_payload(fields: Mapping[str, Any]) -> str:
     """Return what a device signs: who it is, what it asks for, when, with which token, and for which challenge."""
     words = [fields["deviceId"], fields["clientId"], fields["clientMode"], fields["role"]]

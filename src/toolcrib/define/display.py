@@ -250,6 +250,11 @@ def strip_unseen(text: str) -> str:
     return _UNSEEN.sub("", text)
 
 
+def strip_invisible(text: str) -> str:
+    """Return `text` without whatever is not seen: controls, invisible characters, halves of characters."""
+    return text if text.isascii() and text.isprintable() else _ANY_ODD.sub("", text)
+
+
 def is_encodable(text: str) -> bool:
     """Tell whether every wire can carry `text`: it has no half of a character."""
     return text.isascii() or not _SURROGATE.search(text)

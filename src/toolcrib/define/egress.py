@@ -227,18 +227,25 @@ class EgressRules:
 
     def judge_host(self, host: str) -> EgressError | None:
         """Return why a host is refused before anybody looks for its address, None when it is not."""
-        if any(_matches(each, host) for each in self.deny):
+        if any(names_host(each, host) for each in self.deny):
             return EgressError(host, _UNLISTED, "tools.hosts.deny names it")
-        is_listed = self.allow is None or any(_matches(each, host) or _is_network(each) for each in self.allow)
+        is_listed = self.allow is None or any(_matches(each, host) or is_network(each) for each in self.allow)
         return None if is_listed else EgressError(host, _UNLISTED, "tools.hosts.allow does not name it")
 
-    def judge(self, host: str, address: str, port: int) -> EgressError | None:
-        """Return why an address that a host has is not dialled, None when it may be."""
+    def judge_listed(self, host: str, address: str) -> EgressError | None:
+        """Return why the lists of hosts do not let out to an address that a host has, None when they do."""
         found = _unwrap(ip_address(address.partition("%")[0]))
         if any(_holds(each, found) for each in self.deny):
             return EgressError(host, _UNLISTED, f"tools.hosts.deny names {found}")
         if self.allow is not None and not any(_matches(each, host) or _holds(each, found) for each in self.allow):
             return EgressError(host, _UNLISTED, f"tools.hosts.allow does not name {found}")
+        return None
+
+    def judge(self, host: str, address: str, port: int) -> EgressError | None:
+        """Return why an address that a host has is not dialled, None when it may be."""
+        if refused := self.judge_listed(host, address):
+            return refused
+        found = _unwrap(ip_address(address.partition("%")[0]))
         if any(found in each.network and each.port in (None, port) for each in self.opened):
             return None
         what, range = describe_special(address)
@@ -255,7 +262,16 @@ def judge_port(host: str, port: int) -> EgressError | None:
     return EgressError(host, why, f"port {port}") if port in _OTHER_PORTS else None
 
 
-def _is_network(entry: str) -> bool:
+_MAPPED = IPv6Network("::ffff:0:0/96")
+
+
+def names_host(entry: str, host: str) -> bool:
+    """Tell whether an entry names a host as it is dialled: by name, `*.x` for all beneath x, or by network."""
+    return _matches(entry, host) or (is_network(host) and _holds(entry, _unwrap(ip_address(host))))
+
+
+def is_network(entry: str) -> bool:
+    """Tell whether an entry is an address or a network."""
     try:
         ip_network(entry, strict=False)
     except ValueError:
@@ -264,7 +280,12 @@ def _is_network(entry: str) -> bool:
 
 
 def _holds(entry: str, address: Address) -> bool:
-    return _is_network(entry) and address in ip_network(entry, strict=False)
+    if not is_network(entry):
+        return False
+    network = ip_network(entry, strict=False)
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):  # as its addresses are unwrapped
+        network = IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - 96))
+    return address in network
 
 
 def _matches(entry: str, host: str) -> bool:

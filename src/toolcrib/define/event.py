@@ -2,7 +2,8 @@
 
 a reply   TextDelta, ThinkingDelta, CallDelta ..., then Replied, once and last
 a call    ToolStarted, ToolProgress ..., then ToolFinished, once and last
-a turn    TurnStarted, then replies and calls, with Retrying, Received and Compacted between them, and TurnFinished last
+a turn    TurnStarted, then replies and calls, with Retrying, Received, Compacted and Warned between them, and
+          TurnFinished last
 """
 
 from dataclasses import dataclass
@@ -69,10 +70,14 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A call was taken up, as the model wrote it; there is no verdict on a tool that does not exist."""
+    """A call was taken up, as the model wrote it; there is no verdict on a tool that does not exist.
+
+    `label` is the title that its tool has for people, if it has one.
+    """
 
     call: Call
     verdict: Verdict | None
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,14 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class Warned:
+    """A quota is nearly used up, in one sentence; `call` is the one that came so close, None for a reply."""
+
+    sentence: str
+    call: Call | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     """How a turn ended: why, in one sentence where it is not `done`; the last words; what it took.
 
@@ -149,5 +162,5 @@ class TurnFinished:
 
 
 ReplyEvent = TextDelta | ThinkingDelta | CallDelta | Replied
-CallEvent = ToolStarted | ToolProgress | ToolFinished
+CallEvent = ToolStarted | ToolProgress | ToolFinished | Warned
 Event = ReplyEvent | CallEvent | TurnStarted | Retrying | Received | Compacted | TurnFinished

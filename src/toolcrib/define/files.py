@@ -13,6 +13,7 @@ How a path may be spelled is read here once for every workspace; nothing is look
 import hashlib
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -109,7 +110,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Lines that match a pattern, in the files beneath `path` (or in that one file), `glob` naming which."""
+    """Lines that match a pattern, in the files beneath `path` (or in that one file), `glob` naming which.
+
+    A file for which `is_shut` is true is not opened: nothing in the answer depends on what it holds.
+    """
 
     pattern: str
     path: str = "."
@@ -118,6 +122,7 @@ class Search:
     literal: bool = False
     context: int = 0
     limit: int = 100
+    is_shut: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,31 +140,40 @@ class Found:
     """What a search found, in the order of paths and lines.
 
     `more` only when something was left out because of the limit; `linked` counts the files left out as hard links,
-    `unreadable` the files and folders that could not be opened.
+    `unreadable` the files and folders that could not be opened. `judged` tells that a rule may have left files out.
     """
 
     lines: tuple[MatchedLine, ...]
     more: bool = False
     linked: int = 0
     unreadable: int = 0
+    judged: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """Files and folders beneath `path` whose name, or path when the pattern has a `/`, matches a glob."""
+    """Files and folders beneath `path` whose name, or path when the pattern has a `/`, matches a glob.
+
+    Those for which `is_shut` is true are left out.
+    """
 
     pattern: str
     path: str = "."
     limit: int = 1_000
+    is_shut: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What was found by name, in order, folders with a `/` at the end; `more` only when something was left out."""
+    """What was found by name, in order, folders with a `/` at the end; `more` only when something was left out.
+
+    `judged` tells that a rule may have left names out.
+    """
 
     paths: tuple[str, ...]
     more: bool = False
     unreadable: int = 0
+    judged: bool = False
 
 
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4_096  # bytes, as every file system we know has them
@@ -196,6 +210,16 @@ def plain(parts: tuple[str, ...]) -> tuple[str, ...] | None:
 def join_parts(parts: tuple[str, ...]) -> str:
     """Return the path of these parts; the root is `.`."""
     return "/".join(parts) or "."
+
+
+def fold_path(path: str) -> str:
+    """Return the path as the most forgiving disk takes it: no case, no invisible characters, no blanks at the end."""
+    if path.isascii() and path.isprintable():
+        folded = path.lower()
+    else:
+        shown = (char for char in unicodedata.normalize("NFC", path) if unicodedata.category(char) != "Cf")
+        folded = "".join(shown).casefold()
+    return "/".join(part.rstrip(". ") or part for part in folded.split("/"))
 
 
 def outside(path: str) -> ToolError:

@@ -119,7 +119,7 @@ class Price:
 class ModelCard:
     """What is known about a model: how much it can be shown and say, whether it sees, what it costs (None: unknown).
 
-    `is_window_known` is False where the window is a guess.
+    `is_window_known` is False where the window is a guess. One that `knows_claude_code` is shown the names from there.
     """
 
     provider: str
@@ -129,6 +129,7 @@ class ModelCard:
     sees: bool = False
     price: Price | None = None
     is_window_known: bool = True
+    knows_claude_code: bool = False
 
     @property
     def name(self) -> str:

@@ -86,6 +86,22 @@ class Hook:
         return guard if guard.name else replace(guard, name=getattr(guard.run, "__name__", "a hook"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedObserver:
+    """An observer with its name, and how long it may take."""
+
+    run: Observer
+    name: str
+    seconds: float = 5.0
+
+    @classmethod
+    def of(cls, observer: "TimedObserver | Observer") -> "TimedObserver":
+        """Return the observer with its name, whichever way it was given."""
+        if isinstance(observer, TimedObserver):
+            return observer
+        return cls(run=observer, name=getattr(observer, "__name__", "a hook"))
+
+
 # The names that `Plugin.hooks` may use; the two around a call are a guard and an observer there.
 MOMENTS = (
     "before_agent_start", "agent_end", "before_compaction", "after_compaction", "message_received", "message_sending",

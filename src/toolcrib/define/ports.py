@@ -123,8 +123,17 @@ class Workspace(Protocol):
     async def find(self, query: Find, /) -> Names:
         """Return the names that match."""
 
+    async def resolve(self, path: str, /) -> str:
+        """Return where a path leads, links followed, as far as something is there; refuse one that leads out."""
+
     def note(self, entry: Entry, /) -> None:
         """Remember that the session has been shown this version of a file; what it wrote itself is noted already."""
+
+    def is_shut(self, path: str, /) -> bool:
+        """Tell whether a rule about this call keeps it from a path, as `resolve` spells it; nothing is looked up."""
+
+    def without_links(self) -> Workspace:
+        """Return the same workspace, in which no link is followed: for paths that `resolve` returned."""
 
     def last_seen(self, path: str, /) -> Entry | None:
         """Return the file as the session last saw it, None when it never did."""
@@ -166,6 +175,15 @@ class Absent:
     async def _refuse(self, *args: Any, **named: Any) -> Any:
         self._refuse_now()
 
-    stat = read = lines = list = write = change = delete = mkdir = move = search = find = _refuse
+    stat = read = lines = list = write = change = delete = mkdir = move = search = find = resolve = _refuse
     get = put = send = __call__ = _refuse
     note = last_seen = _refuse_now
+
+    def is_shut(self, path: str, /) -> bool:
+        return False
+
+    def without_links(self) -> Absent:
+        return self
+
+    def judge_with(self, judge: Any, /) -> Absent:
+        return self

@@ -5,9 +5,10 @@ Its rows are a chain: each carries the hash of itself and of the row before, so 
 
 import hashlib
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 from .caller import Caller
 from .message import Call
@@ -30,12 +31,16 @@ class Decided(NamedTuple):
 
 
 class Shadowed(NamedTuple):
-    """How the policy on trial would have decided a call otherwise; nothing follows from it."""
+    """How the policy on trial would have decided a call otherwise; nothing follows from it.
+
+    `seen` is what its rules about arguments looked at, where one of them decides.
+    """
 
     call: Call
     caller: Caller
     verdict: Verdict
     grounds: Grounds | None = None
+    seen: Mapping[str, Any] = MappingProxyType({})
 
 
 class Judged(NamedTuple):
@@ -60,7 +65,7 @@ class Answered(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """A human said yes for some time: `shown` is to what, `digest` which calls that means."""
+    """A human said yes for some time: `shown` is to what, `digest` or `when` which calls it means, `calls` how many."""
 
     grant: str
     question: str
@@ -69,6 +74,9 @@ class Granted(NamedTuple):
     until: float
     digest: str
     shown: str
+    calls: int | None = None
+    session: str = ""
+    when: str = ""
 
 
 class Revoked(NamedTuple):
@@ -107,7 +115,16 @@ class Finished(NamedTuple):
     error: str = ""
 
 
-RecordEntry = Decided | Shadowed | Judged | Answered | Granted | Revoked | Enrolled | Started | Finished
+class Completed(NamedTuple):
+    """A call that was left pending under a handle was completed, by whom; what came of it is told by one more end."""
+
+    call: Call
+    tool: str
+    handle: str
+    by: str
+
+
+RecordEntry = Decided | Shadowed | Judged | Answered | Granted | Revoked | Enrolled | Started | Finished | Completed
 
 
 class Record(Protocol):

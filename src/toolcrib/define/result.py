@@ -10,15 +10,17 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .display import escape_unprintable
 from .errors import ToolError
 
 Status = Literal["ok", "error", "pending"]
+V = TypeVar("V")
 
 # The first bytes of the image formats that every model with eyes accepts.
 _SIGNATURES = (
@@ -201,6 +203,19 @@ class Result(NamedTuple):
     def plain_text(self) -> str:
         """Its words alone, one part to a line; pictures are left out."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+    def read_as(self, kind: type[V]) -> V:
+        """Return the details as a value of this type, by its fields' own names; raise ToolError where they are none."""
+        if self.status != "ok":
+            told = self.details if isinstance(self.details, Mapping) else {}
+            raise ToolError(self.plain_text or self.status, code=str(told.get("code", "failed")))
+        try:
+            return TypeAdapter(kind).validate_python(self.details, by_alias=False, by_name=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            what = f"the details are no {getattr(kind, '__name__', kind)}: {where}: {first['msg']}"
+            raise ToolError(what, code="bad_result") from None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, with `type` and `mimeType` as the documents spell them; `display` if it has one."""

@@ -18,7 +18,19 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    overload,
+)  # fmt: skip
 
 from pydantic import BaseModel
 
@@ -32,7 +44,7 @@ from toolcrib.define.schema.annotations import (
     parameters_of,
     read_docstring,
 )
-from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema, model_from
+from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema, model_from, shape_of_output
 from toolcrib.define.schema.portable import Shape, check_portable_schema
 from toolcrib.threads import in_thread
 
@@ -54,9 +66,11 @@ R = TypeVar("R")
 
 Run = Callable[[Ctx, Mapping[str, Any]], Awaitable[Result]]
 Narrow = Callable[[Schema, Caller, Mapping[str, "Abilities"]], Schema]
+ReadPlaces = Callable[[Mapping[str, Any]], Mapping[str, Sequence[str]]]
 
 
 _REPR_CHARS = 60
+_MAX_RETRIES = 10
 _ANYTHING: Schema = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
@@ -76,6 +90,16 @@ class BodyRunner:
     between: "Callable[[Tool, Ctx, Mapping[str, Any]], Awaitable[Result]] | None" = None
 
 
+class RetryTerms(NamedTuple):
+    """How often a body is run again within the time of its call, and after errors of which codes."""
+
+    times: int
+    on: frozenset[str]
+
+
+REPEATABLE: frozenset[Effect] = frozenset({"read", "network"})  # what may be done twice
+
+
 class Options(TypedDict, total=False):
     """What an author may say about a tool besides its name, description, parameters and body."""
 
@@ -93,6 +117,11 @@ class Options(TypedDict, total=False):
     aliases: Mapping[str, str]
     narrow: Narrow | None
     late: str
+    paths: tuple[str, ...]
+    urls: tuple[str, ...]
+    read_places: ReadPlaces | None
+    output: type | Schema | None
+    retry: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,8 +133,11 @@ class Tool:
     `markdown` says how people are shown what it gives back; `notice` puts a warning to the model before outside text.
     `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`). `late` says when there is
     something for it ("a command is in the background"): a turn tells its model of it once a result `offers` it.
-    `own_name` is what an MCP server calls it. `make`, where there is one, returns the tool for one caller, None when
-    this one has none, and a sentence when it failed.
+    `paths` and `urls` are the parameters that name places in the workspace or on the web, so that rules can be about
+    them; where a text holds such places, `read_places` finds them by these names.
+    `output` is what the details of its results fit; `retry` says after which errors it is tried again. `own_name` is
+    what an MCP server calls it, `other_names` are those that the configuration gives it besides. `make`, where there is
+    one, returns the tool for one caller, None when this one has none, and a sentence when it failed.
     """
 
     name: str
@@ -127,7 +159,13 @@ class Tool:
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     narrow: Narrow | None = field(default=None, repr=False)
     late: str = ""
+    paths: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    read_places: ReadPlaces | None = field(default=None, repr=False)
+    output: Shape | None = field(default=None, repr=False)
+    retry: RetryTerms | None = None
     own_name: str = ""
+    other_names: tuple[str, ...] = ()
     make: "Callable[[Caller], Tool | str | None] | None" = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -163,6 +201,11 @@ class Tool:
         return self.shape.schema
 
     @property
+    def title(self) -> str:
+        """What people are shown: its label, its name where it has none."""
+        return self.label or self.name
+
+    @property
     def has_body(self) -> bool:
         """False for a tool that is only declared: policy can judge it, nothing can run it."""
         return self.run is not not_carried
@@ -181,6 +224,32 @@ class Tool:
             return self.shape.check(self._rename_args(args) if self.aliases else args)
         except ArgumentError as error:
             raise ArgumentError(f"{self.name}: {error}{self._other_names(str(error))}") from None
+
+    def check_known(self, args: Mapping[str, Any], needed: Collection[str] = ()) -> Mapping[str, Any]:
+        """Return the arguments as `check` does, for a call that nobody makes: it has at least those that are `needed`.
+
+        What names the places of a call is always among them.
+        """
+        renamed = self._rename_args(args) if self.aliases else args
+        missing = {*self.parameters.get("required", ())} - renamed.keys()
+        if not missing or self.read_places or not missing.isdisjoint(needed):
+            return self.check(args)
+        try:
+            return check_of_schema({**self.parameters, "required": []})(renamed)
+        except ArgumentError as error:
+            raise ArgumentError(f"{self.name}: {error}") from None
+
+    def check_result(self, result: Result) -> Result:
+        """Return a result whose details are what `output` says; raise ToolError when they are not."""
+        if self.output is None or result.status != "ok":
+            return result
+        try:
+            if isinstance(result.details, Mapping):
+                return result._replace(details=self.output.check(Result.json(result.details).details))
+            why = "its details are no object"
+        except (ArgumentError, TypeError) as error:
+            why = str(error)
+        raise ToolError(f"{self.name} gave back what is not the output that it declares: {why}", code="bad_result")
 
     def _rename_args(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments with other spellings of a parameter (`file_path`) under its own name (`path`).
@@ -259,7 +328,7 @@ def tool(
     """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter.
 
     Besides name, description and parameters: label, effects, group, owner_only, optional, exclusive, timeout, limit,
-    markdown, notice, requires, aliases and narrow. They are the fields of `Tool`.
+    markdown, notice, requires, aliases, narrow, paths, urls, read_places, output and retry: the fields of `Tool`.
     """
 
     def declare(body: Callable[P, R]) -> FunctionTool[P, R]:
@@ -300,7 +369,26 @@ def _parts(name: str, description: str, shape: Shape, run: Run, options: Options
     effects = options.get("effects")
     if options.get("aliases"):
         _refuse_misleading(options["aliases"], shape.schema, name)
-    return parts | options | {"effects": EFFECTS if effects is None else frozenset(effects)}
+    output, retry = options.get("output"), options.get("retry")
+    parts |= options
+    parts["effects"] = EFFECTS if effects is None else frozenset(effects)
+    parts["output"] = None if output is None else shape_of_output(output, f"tool {name}")
+    parts["retry"] = None if retry is None else _read_retry(retry, parts["effects"], f"tool {name}: retry")
+    return parts
+
+
+def _read_retry(written: Mapping[str, Any], effects: frozenset[Effect], where: str) -> RetryTerms:
+    """Return when a body may run again; refuse it for one that does more than read and use the network."""
+    if beyond := effects - REPEATABLE:
+        raise DeclarationError(f"{where}: only what reads or uses the network is tried again; it has {min(beyond)!r}")
+    if written.keys() != {"times", "on"}:
+        raise DeclarationError(f"{where}: it takes times and on, and has {', '.join(map(str, written)) or 'nothing'}")
+    times, codes = written["times"], written["on"]
+    if type(times) is not int or not 1 <= times <= _MAX_RETRIES:
+        raise DeclarationError(f"{where}: times is 1 to {_MAX_RETRIES}, not {times!r}")
+    if isinstance(codes, str) or not codes or not all(isinstance(code, str) for code in codes):
+        raise DeclarationError(f"{where}: on lists codes of errors, such as ('timeout', 'unavailable')")
+    return RetryTerms(times, frozenset(codes))
 
 
 def _refuse_misleading(aliases: Mapping[str, str], schema: Schema, name: str) -> None:

@@ -78,6 +78,8 @@ class TurnHandle(Protocol):
 class TurnReader(Protocol):
     """Reads the events of a turn: `number` of them came before the next one, and it `is_behind` when that has come."""
 
+    time: float  # when the one that was read last happened, in seconds since the epoch
+
     def __aiter__(self) -> AsyncIterator[Event]: ...
     async def __anext__(self) -> Event: ...
     @property

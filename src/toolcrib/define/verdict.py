@@ -5,11 +5,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
+from .names import canonical
 from .tool import Tool
 
 
@@ -60,23 +61,54 @@ LayerName = Literal[
     "agent-provider",
     "group",
     "direct",
+    "role",
     "sandbox",
     "subagent",
     "job",
     "ask",
     "taint",
+    "grant",
+    "quota",
+    "argument",
+    "hosts",
 ]
 LAYERS: tuple[LayerName, ...] = get_args(LayerName)
 
 
 @dataclass(frozen=True, slots=True)
+class ArgumentRule:
+    """An entry that holds for some arguments only: the list it stands in, the tools it names, and `when`, as JSON."""
+
+    kind: Literal["allow", "also", "deny", "ask"]
+    tool: str
+    when: str
+
+    def __str__(self) -> str:
+        return f"{{tool: {self.tool}, when: {self.when}}}"
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
-    """One scope's lists. `allow` None does not limit, `()` permits nothing; `also` adds to `allow` and never limits."""
+    """One scope's lists. `allow` None does not limit, `()` permits nothing; `also` adds to `allow` and never limits.
+
+    `when` are the entries of all lists that are about arguments.
+    """
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    when: tuple[ArgumentRule, ...] = ()
+
+    def of(self, *kinds: str) -> "Rule":
+        """Return those of the lists that are named, and nothing of the others."""
+        return Rule(
+            self.allow if "allow" in kinds else None,
+            self.deny if "deny" in kinds else (),
+            self.ask if "ask" in kinds else (),
+            self.also if "also" in kinds else (),
+            tuple(each for each in self.when if each.kind in kinds) if self.when else (),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +185,56 @@ class Verdicts(Mapping[str, Verdict]):
         return len(self._names)
 
 
+class ArgumentRules(Protocol):
+    """What one caller's rules say about the arguments of one tool.
+
+    `names` are the arguments that rules look at, `paths` and `urls` those that they look at as such, by the names that
+    rules call them.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def paths(self) -> tuple[str, ...]: ...
+    @property
+    def urls(self) -> tuple[str, ...]: ...
+    @property
+    def conditions(self) -> "tuple[tuple[Decision, str, str], ...]":
+        """Each with what it leads to, as it is written, and the place it stands in."""
+
+    def passes(self, args: Mapping[str, Any], sources: Callable[[], Collection[str]]) -> bool:
+        """Tell at once of a call without places that nobody denies it or asks about it."""
+
+    def read(self, args: Mapping[str, Any], sources: Collection[str] = ()) -> dict[str, Any]:
+        """Return what the rules look at, by the names that they use; a parameter left out has its default."""
+
+    def judge(self, values: Mapping[str, Any]) -> Verdict | None:
+        """Return who denies or asks about such a call, None when nobody does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """The tools a caller has (allowed or to be asked about), and the verdict on every tool that exists.
 
-    `grounds` is what the verdicts were made from.
+    `grounds` is what the verdicts were made from. `rules_about` gives the rules about a tool's arguments, None for a
+    tool that has none; where nobody has any, it is None itself; `rule_grounds` is what these were made from, where that
+    is something newer. `aliases` are other names of tools, each with the tool's own.
     """
 
     tools: Mapping[str, Tool]
     verdicts: Mapping[str, Verdict]
     steps: Callable[[str], tuple[LayerStep, ...]] = field(repr=False)
     grounds: Grounds | None = field(default=None, repr=False)
+    rules_about: "Callable[[Tool], ArgumentRules | None] | None" = field(default=None, repr=False)
+    aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rule_grounds: Grounds | None = field(default=None, repr=False)
+
+    def find(self, text: str) -> str | None:
+        """Return the own name of the tool that is meant, whoever may use it: a name that is only near means none."""
+        if text in self.verdicts:
+            return text
+        name = canonical(text) or ""
+        return name if name in self.verdicts else self.aliases.get(name)
 
     @property
     def shown(self) -> "tuple[Tool, ...]":

@@ -13,7 +13,7 @@ from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.names import fold_name
 
 from .chats import account_groups, find_groups
-from .resolve import is_owner, list_model_keys, model_family, resolve, sender_key, to_sender
+from .resolve import is_owner, is_role, list_model_keys, model_family, resolve, sender_key, to_sender
 from .settings import GroupPolicy, PolicySettings, ToolsSettings
 
 ANYBODY = Sender(id="*")  # whoever the rules have no word about; no sender can be written so
@@ -114,7 +114,8 @@ def list_places(policies: Sequence[PolicySettings], named: _Named) -> Iterator[C
         owns = [policy.channels[channel] for policy in policies if channel in policy.channels]
         there = named.get(channel, ChannelNames())
         owners = [*(policy.owners for policy in policies), *(own.owners for own in owns)]
-        known = [*chain.from_iterable(owners), *there.senders]
+        members = (each for policy in policies for each in policy.roles.values())
+        known = [*chain.from_iterable((*owners, *members)), *there.senders]
         for sender in _list_senders([(own.direct,) for own in owns if own.direct], known):
             yield Caller(channel=channel, sender=sender)
         for account in dict.fromkeys((None, *(name for own in owns for name in own.accounts))):
@@ -147,6 +148,7 @@ def _list_senders(chats: Iterable[Sequence[GroupPolicy]], known: Iterable[str]) 
             keys += entry.by_sender
             if entry.tools is not None or any(key.strip() == "*" for key in entry.by_sender):
                 break  # it speaks about everybody
+    keys = [key for key in keys if not is_role(key)]  # its members are known
     bare = [Sender(username=key.strip()) for key in keys if sender_key(key)[0] is None]
     senders = [to_sender(key) for key in (*keys, *known) if key.strip() != "*"]
     return list(dict.fromkeys((*senders, *bare, ANYBODY)))

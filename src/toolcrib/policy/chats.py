@@ -2,15 +2,27 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import Sender
 from toolcrib.define.names import fold_name
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
-from .resolve import IDENTITIES, SENDER_TYPES, GroupChat, ResolvedCaller, SenderType, sender_key, sender_value
+from .resolve import (
+    IDENTITIES,
+    NO_ROLES,
+    SENDER_TYPES,
+    GroupChat,
+    ResolvedCaller,
+    Roles,
+    SenderType,
+    is_role,
+    sender_key,
+    sender_value,
+)
 from .settings import PROFILES, ChannelPolicy, GroupPolicy
+
+_SILENT = Rule()
 
 # A forum's topic: Telegram's chat number with the topic's number behind it.
 TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
@@ -19,7 +31,7 @@ TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield what the caller's own chat says and, each an AND, what the chats of its parents say."""
     for chat in who.chats:
-        yield from _first_group_layers(tuple(find_groups(who, chat)), who.caller)
+        yield from _first_group_layers(tuple(find_groups(who, chat)), who)
     for channel in who.direct_channels:
         yield from _direct_layers(who, channel)
 
@@ -29,68 +41,88 @@ def _direct_layers(who: ResolvedCaller, channel: str) -> Iterator[Layer]:
     policy = who.settings.channels.get(channel)
     direct = policy.direct if policy else None
     if direct is not None:
-        yield from _first_group_layers((direct,), who.caller, name="direct")
-    if who.settings.bounds_guests and not who.is_owner and not (direct and _is_provided_for(direct, who.caller.sender)):
+        yield from _first_group_layers((direct,), who, name="direct")
+    is_meant = direct and _is_provided_for(direct, who.caller.sender, who.settings.roles)
+    if who.settings.bounds_guests and not who.is_owner and not is_meant:
         yield Layer("direct", "default", Rule(allow=PROFILES["messaging"]), f"messaging, {channel or '<channel>'}")
 
 
-def _is_provided_for(direct: GroupPolicy, sender: Sender | None) -> bool:
+def _is_provided_for(direct: GroupPolicy, sender: Sender | None, roles: Roles) -> bool:
     """Tell whether a rule names the sender, or one for all says what they may have, not only what they may not."""
-    key, lists, _ = find_sender(direct.by_sender, sender, wearable=False) or ("*", direct.tools, False)
-    return sender_key(key)[0] != "*" or (lists is not None and lists.rule().allow is not None)
+    found = find_sender(direct.by_sender, sender, roles, wearable=False)
+    if any(sender_key(key)[0] != "*" for key, _, _ in found):
+        return True
+    lists = found[0][1] if found else direct.tools
+    return lists is not None and lists.rule().allow is not None
 
 
 def _first_group_layers(
-    groups: Sequence[GroupPolicy], caller: Caller, *, wearable: bool = True, name: LayerName = "group"
+    groups: Sequence[GroupPolicy], who: ResolvedCaller, *, wearable: bool = True, name: LayerName = "group"
 ) -> Iterator[Layer]:
     """Yield what the first group that speaks about the sender says.
 
     A rule found only by a name that anyone can take is joined by what applies without that name.
     """
     for group in groups:
-        match find_sender(group.by_sender, caller.sender, wearable=wearable):
-            case (key, lists, by_wearable):
-                note = f"found by the name {key!r}, which anyone can take" if by_wearable else ""
-                yield from _rule_layers(name, f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
-                if by_wearable:
-                    yield from _first_group_layers(groups, caller, wearable=False, name=name)
-                return
-            case None if group.tools is not None:
-                yield from _rule_layers(name, f"{group.origin}.tools", group.tools.rule(), "")
-                return
+        found = find_sender(group.by_sender, who.caller.sender, who.settings.roles, wearable=wearable)
+        for key, lists, by_wearable in found:
+            note = f"found by the name {by_wearable!r}, which anyone can take" if by_wearable else ""
+            own: LayerName = "role" if is_role(key) else name
+            yield from _rule_layers(own, f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
+        if any(by_wearable for _, _, by_wearable in found):
+            yield from _first_group_layers(groups, who, wearable=False, name=name)
+        if not found and group.tools is not None:
+            yield from _rule_layers(name, f"{group.origin}.tools", group.tools.rule(), "")
+        if found or group.tools is not None:
+            return
 
 
 Value = TypeVar("Value")
 
 
 def find_sender(
-    rules: Mapping[str, Value], sender: Sender | None, *, wearable: bool = True
-) -> tuple[str, Value, bool] | None:
-    """Return the key as written, its value, and whether it was found only through what anyone can set.
+    rules: Mapping[str, Value], sender: Sender | None, roles: Roles = NO_ROLES, *, wearable: bool = True
+) -> list[tuple[str, Value, str]]:
+    """Return the key as written, its value, and the name that anyone can set, where it was found only through that.
 
-    Tried in order: id, E.164, username, display name, `*`. `wearable=False` leaves bare keys out for the middle two.
+    Tried in order: id, E.164, username, display name, roles, `*`. `wearable=False` leaves bare keys out for the names.
+    Of several roles all count: nobody has more for being in one more.
     """
     keys: dict[tuple[SenderType | None, str], tuple[str, Value]] = {}
     for written, value in rules.items():
         keys.setdefault(sender_key(written), (written, value))
+    if (found := _find_exact(keys, sender, wearable=wearable)) is not None:
+        return [found]
+    held = list[tuple[str, Value, str]]()
+    for role, members in roles.items() if any(kind == "role" for kind, _ in keys) else ():
+        listed = {sender_key(each): (each, None) for each in members}
+        if (("role", role) in keys) and (member := _find_exact(listed, sender, wearable=wearable)) is not None:
+            held.append((*keys["role", role], member[2]))
+    rest = keys.get(("*", "*"))
+    return held or ([] if rest is None else [(*rest, "")])
+
+
+def _find_exact(
+    keys: Mapping[tuple[SenderType | None, str], tuple[str, Value]], sender: Sender | None, *, wearable: bool
+) -> tuple[str, Value, str] | None:
+    """Return what is written about this very sender."""
     for kind in SENDER_TYPES:
         name = sender_value(sender, kind)
         if not name:
             continue
         typed = keys.get((kind, name))
         if typed is not None:
-            return (*typed, False)
+            return (*typed, "")
         bare = keys.get((None, name))
         if bare is not None and (kind in IDENTITIES or wearable):
-            return (*bare, kind not in IDENTITIES)
-    rest = keys.get(("*", "*"))
-    return None if rest is None else (*rest, False)
+            return (*bare, "" if kind in IDENTITIES else bare[0])
+    return None
 
 
 def _rule_layers(name: LayerName, origin: str, rule: Rule, note: str) -> Iterator[Layer]:
-    yield Layer(name, origin, replace(rule, ask=()), note)
-    if rule.ask:
-        yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
+    yield Layer(name, origin, rule.of("allow", "also", "deny"), note)
+    if (asked := rule.of("ask")) != _SILENT:
+        yield Layer("ask", f"{origin}.ask", asked, note)
 
 
 def find_groups(who: ResolvedCaller, chat: GroupChat) -> Iterator[GroupPolicy]:

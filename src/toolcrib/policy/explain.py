@@ -1,14 +1,18 @@
 """The words of a verdict, and verdicts as rows of a table, as JSON, as one sentence: the same verdict in each."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from toolcrib.define.errors import ToolError
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerStep, Selection, Verdict
+from toolcrib.define.web import WayOut
 
+from .arguments import resolve_places
 from .resolve import ResolvedCaller
 
+Resolver = Callable[[str], Awaitable[str]]
 COLUMNS = ("tool", "verdict", "layer", "because")
 
 
@@ -27,13 +31,8 @@ def explain_sentence(verdict: Verdict) -> str:
 
 def verdict_json(verdict: Verdict, tool: Tool) -> dict[str, Any]:
     """Return the verdict with what identifies its tool."""
-    return {
-        "tool": tool.name,
-        "source": tool.source,
-        "group": tool.group,
-        "effects": sorted(tool.effects),
-        **asdict(verdict),
-    }
+    known = {"tool": tool.name, "source": tool.source, "group": tool.group, "effects": sorted(tool.effects)}
+    return known | asdict(verdict) | ({"aliases": list(tool.other_names)} if tool.other_names else {})
 
 
 def caller_json(who: ResolvedCaller) -> dict[str, Any]:
@@ -50,15 +49,99 @@ def explain_json(
     only: str | None = None,
     judge: Callable[[Verdict], Verdict] = lambda verdict: verdict,
 ) -> dict[str, Any]:
-    """Return the whole answer of `toolcrib explain`; with `only`, that tool and what every layer said about it."""
+    """Return the whole answer of `toolcrib explain`; with `only`, that tool and what every layer said about it.
+
+    A verdict is the mildest that any arguments can get; the `conditions` beside it say which get another.
+    """
     names = [only] if only else list(tools)
     answer: dict[str, Any] = {
         "caller": dict(caller),
-        "tools": [verdict_json(judge(belt.verdicts[name]), tools[name]) for name in names],
+        "tools": [
+            verdict_json(judge(belt.verdicts[name]), tools[name]) | list_conditions(belt, tools[name]) for name in names
+        ],
     }
     if only:
         answer["steps"] = [asdict(step) for step in belt.steps(only)]
     return answer
+
+
+def list_conditions(belt: Selection, tool: Tool) -> dict[str, Any]:
+    """Return the rules about a tool's arguments as JSON, nothing where there are none."""
+    if belt.rules_about is None or tool.name not in belt.tools or not (rules := belt.rules_about(tool)):
+        return {}
+    return {"conditions": [dict(zip(("decision", "rule", "origin"), each, strict=True)) for each in rules.conditions]}
+
+
+def with_call(told: dict[str, Any], verdict: Verdict, tainted: Verdict, found: Iterable[Verdict]) -> dict[str, Any]:
+    """Return an answer about one tool with what is said of a call of it; the strictest word counts, then the first.
+
+    Heard in the order of a call: the `verdict`, rules about arguments, what it is once `tainted`, then hosts.
+    """
+    ranks, found = ("deny", "ask", "allow"), list(found)
+    argued = [each for each in found if each.layer == "argument"]
+    heard = (verdict, *argued, tainted, *found)
+    first = min(heard, key=lambda each: ranks.index(each.decision))
+    steps = [asdict(LayerStep(each.layer, each.origin, each.decision, each.rule)) for each in found if each.layer]
+    told["tools"] = [{**told["tools"][0], **asdict(first)}]
+    return {**told, "steps": [*told["steps"], *steps]}
+
+
+class JudgedCall(NamedTuple):
+    """What the rules say of a call that nobody makes, and its arguments as it would be made."""
+
+    found: list[Verdict]
+    args: Mapping[str, Any]
+
+
+async def judge_call(
+    belt: Selection,
+    tool: Tool,
+    call: tuple[Mapping[str, Any], Collection[str]],
+    resolve: Resolver,
+    way_out: WayOut,
+) -> JudgedCall:
+    """Return what the rules about arguments, and those about hosts, say of a call.
+
+    It is given as its checked arguments and where that came from which is in the conversation.
+    """
+    args, sources = call
+    rules = belt.rules_about(tool) if belt.rules_about is not None else None
+    found = list[Verdict]()
+    if rules is not None:
+        try:
+            args, values = await resolve_places(rules, tool, args, resolve, sources)
+        except ToolError as error:
+            said = Verdict(tool.name, "deny", "argument", None, None, str(error), "call it with other arguments")
+            return JudgedCall([said], args)
+        passed = Verdict(tool.name, "allow", "argument", None, None, "passes every rule about its arguments", None)
+        found.append(rules.judge(values) or passed)
+    places = tool.read_places(args) if tool.read_places else args
+    for value in (places.get(name) for name in tool.urls):
+        for url in [value] if isinstance(value, str) else value or ():
+            found += await _judge_host(tool.name, url, way_out.explain)
+    if tool.source.startswith("mcp:"):
+        found += await _judge_host(tool.name, tool.source, way_out.explain_server)
+    listed = way_out.rules()
+    if tool.urls or "network" not in tool.effects or (listed.allow is None and not listed.deny):
+        return JudgedCall(found, args)
+    if tool.group == "runtime" or tool.source.startswith("plugin:"):
+        why = "each connection is judged as it is made"
+        found.append(Verdict(tool.name, "allow", "hosts", "each connection", "tools.hosts", why, None))
+    elif tool.name == "web_search":
+        found += await _judge_host(tool.name, "search", way_out.explain_server)
+    return JudgedCall(found, args)
+
+
+async def _judge_host(tool: str, place: str, explain: Callable[[str], Awaitable[Any]]) -> list[Verdict]:
+    try:
+        await explain(place)
+    except (OSError, ToolError) as error:
+        if getattr(error, "code", "") != "denied":  # it has no address, or is none: nobody refuses it
+            return []
+        said = str(error)
+        origin = "tools.hosts" if "tools.hosts" in said else "web.ssrf.allowPrivate"
+        return [Verdict(tool, "deny", "hosts", place, origin, said, f"change {origin}, or ask for another address")]
+    return [Verdict(tool, "allow", "hosts", None, None, "is let out to", None)]
 
 
 # Why a tool is denied or asked about, and what would change it
@@ -93,7 +176,7 @@ def reason_for(layer: Layer, decision: Decision, rule: str | None) -> str:
     place = f"{layer.origin}, {layer.note}" if layer.note else layer.origin
     if rule is not None:
         return f"deny has {rule!r} ({place})"
-    if layer.rule.allow == ():
+    if layer.rule.allow == () and not layer.rule.when:
         return f"allow is empty and permits nothing ({place})"
     return f"not in allow ({place})"
 

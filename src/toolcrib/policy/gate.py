@@ -9,8 +9,20 @@ from dataclasses import dataclass
 
 from toolcrib.define.names import beginning_of, fold_name
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import LAYERS, Decision, Layer, LayerName, LayerStep, Rule, Selection, Verdict, Verdicts
+from toolcrib.define.verdict import (
+    LAYERS,
+    ArgumentRule,
+    Decision,
+    Layer,
+    LayerName,
+    LayerStep,
+    Rule,
+    Selection,
+    Verdict,
+    Verdicts,
+)
 
+from .arguments import BoundRule, CallerArgumentRules
 from .explain import own_words, reason_for, remedy_for, value_at_origin
 from .match import Groups, Inventory, RuleMatcher, matcher_for
 
@@ -19,7 +31,14 @@ _ADDITIVE: frozenset[LayerName] = frozenset(
     {"profile", "provider-profile", "global", "global-provider", "agent", "agent-provider"}
 )
 
-_ELSEWHERE: frozenset[LayerName] = frozenset({"source", "direct", "job", "taint"})  # silent about others
+# silent about whom they do not concern
+_ELSEWHERE: frozenset[LayerName] = frozenset(
+    {"source", "direct", "role", "job", "argument", "hosts", "taint", "grant", "quota"}
+)
+
+
+_GIVES = frozenset({"allow", "also"})
+_NO_ENTRIES: tuple[tuple[ArgumentRule, RuleMatcher], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +65,14 @@ def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], fac
         tools={name: tool for name, tool in tools.items() if name in kept},
         verdicts=Verdicts(tools, judge.verdict),
         steps=judge.steps,
+        rules_about=judge.rules_about if judge.argued else None,
     )
 
 
 class _CompiledLayer:
     """One layer, its lists ready to be asked."""
 
-    __slots__ = ("allow", "ask", "deny", "layer", "lends_exec", "said", "stated")
+    __slots__ = ("allow", "argued", "ask", "deny", "gives", "layer", "lends_exec", "said", "stated")
 
     def __init__(self, layer: Layer, inventory: Inventory, *, additive: bool) -> None:
         rule = layer.rule
@@ -65,6 +85,14 @@ class _CompiledLayer:
         self.allow: RuleMatcher | None = None
         if rule.allow is not None and not (additive and layer.name in _ADDITIVE and is_plugin_only(rule, inventory)):
             self.allow = matcher_for((*rule.allow, *rule.also), inventory, permits=True, within=within)
+        # each entry about arguments by itself: what two permit together none of them may permit
+        self.argued = self.gives = _NO_ENTRIES
+        if rule.when:
+            self.argued = tuple(
+                (each, matcher_for((each.tool,), inventory, permits=each.kind in _GIVES, within=within))
+                for each in rule.when
+            )
+            self.gives = tuple(pair for pair in self.argued if pair[0].kind in _GIVES) if self.allow is not None else ()
         # where exec passes, apply_patch passes too, unless this very rule denies it
         self.lends_exec = self.allow is not None and self.passes("exec")
 
@@ -79,6 +107,8 @@ class _CompiledLayer:
         if self.allow is None:
             return denied
         missing = self.allow.reject(names)
+        for _, matcher in self.gives:
+            missing -= matcher.select(missing)
         return denied | (missing - {"apply_patch"} if self.lends_exec else missing)
 
     def judge(self, name: str) -> tuple[Decision, str | None]:
@@ -91,12 +121,27 @@ class _CompiledLayer:
             entry = self.allow.entry_for(name)
             if entry is None and self.lends_exec and name == "apply_patch":
                 entry = self.allow.entry_for("exec")
+            if entry is None:
+                entry = next((str(rule) for rule, matcher in self.gives if matcher.entry_for(name)), None)
             return ("deny", self.stated) if entry is None else ("allow", self.stated or entry)
         if self.ask is not None:
             entry = self.ask.entry_for(name)
             if entry is not None:
                 return "ask", entry
         return "allow", None
+
+    def list_takers(self, tool: Tool) -> Iterator[BoundRule]:
+        """Yield the entries that take calls of a tool away, or ask about them."""
+        for rule, matcher in self.argued:
+            if rule.kind not in _GIVES and matcher.entry_for(tool.name) is not None:
+                yield BoundRule.of(rule, self.layer, tool)
+
+    def list_givers(self, tool: Tool) -> tuple[BoundRule, ...]:
+        """Return the entries of which one must hold; none where the tool passes anyway, or is denied anyway."""
+        name, allow = tool.name, self.allow
+        if allow is None or allow.entry_for(name) or (self.lends_exec and name == "apply_patch"):
+            return ()
+        return tuple(BoundRule.of(rule, self.layer, tool) for rule, matcher in self.gives if matcher.entry_for(name))
 
     def verdict(self, tool: Tool) -> Verdict:
         """Return this layer's verdict on a tool; the reason is the same for all that one entry decides."""
@@ -112,7 +157,7 @@ class _CompiledLayer:
 class _Judge:
     """Decides for all tools at once which layer denies each; the words of a verdict are made one by one, on demand."""
 
-    __slots__ = ("asked", "asks", "denied", "everywhere", "facts", "kept", "own", "sources", "tools")
+    __slots__ = ("argued", "asked", "asks", "bound", "denied", "everywhere", "facts", "kept", "own", "sources", "tools")
 
     def __init__(self, tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], facts: Facts) -> None:
         inventory = Inventory(tools, groups)
@@ -126,6 +171,8 @@ class _Judge:
                 self.sources.setdefault(layer.source, []).append(each)
             else:
                 (self.asks if layer.name == "ask" else self.everywhere).append(each)
+        self.argued = [layer for layer in layers if layer.rule.when]
+        self.bound: dict[str, CallerArgumentRules | None] = {}
         # name to what decided: the tool's own fields, the first layer that denies, the first that asks
         self.own = dict(self._find_own_denials())
         self.denied: dict[str, _CompiledLayer] = {}
@@ -184,8 +231,19 @@ class _Judge:
 
     def _lender(self, name: str) -> Layer | None:
         """Return the layer that lets apply_patch pass only because it lets exec pass."""
-        lenders = (each for each in self.everywhere if each.allow and each.allow.entry_for(name) is None)
-        return next((each.layer for each in lenders), None)
+        lenders = (each for each in self.everywhere if each.lends_exec and each.allow)
+        return next((each.layer for each in lenders if each.allow and each.allow.entry_for(name) is None), None)
+
+    def rules_about(self, tool: Tool) -> CallerArgumentRules | None:
+        """Return what the layers say about a tool's arguments, None when that is nothing."""
+        name = tool.name
+        if name in self.bound:
+            return self.bound[name]
+        layers = [*self.sources.get(tool.source, ()), *self.everywhere, *self.asks]
+        takes = [rule for each in layers for rule in each.list_takers(tool)]
+        gives = [found for each in layers if (found := each.list_givers(tool))]
+        self.bound[name] = CallerArgumentRules(tool, takes, gives) if takes or gives else None
+        return self.bound[name]
 
     def steps(self, name: str) -> tuple[LayerStep, ...]:
         """Return what every layer says about one tool, in order; of several of one name, the one that decides."""
@@ -218,7 +276,11 @@ class _Judge:
 
 def is_plugin_only(rule: Rule, inventory: Inventory) -> bool:
     """Tell whether every entry of the allow list names an installed plugin or one of its tools; a glob never does."""
-    return bool(rule.allow) and all(_names_plugin(fold_name(entry), inventory) for entry in rule.allow or ())
+    return (
+        bool(rule.allow)
+        and not rule.when
+        and all(_names_plugin(fold_name(entry), inventory) for entry in rule.allow or ())
+    )
 
 
 def _names_plugin(entry: str, inventory: Inventory) -> bool:

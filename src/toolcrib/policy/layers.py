@@ -31,6 +31,7 @@ _SCOPES: tuple[tuple[LayerName, LayerName], ...] = (("global", "global-provider"
 _Scopes = Sequence[tuple[str, ToolsSettings]]
 _Subagents = Sequence[tuple[str, SubagentSettings]]
 
+_SILENT = Rule()
 _WRITING = ("write", "edit", "apply_patch")
 
 
@@ -65,7 +66,9 @@ def mentions_of(who: ResolvedCaller) -> frozenset[str]:
     scopes: list[ScopeSettings] = []
     for _, tools in who.scopes:
         scopes += [tools, *(entry for _, entry in _provider_entry(tools, who.model_keys))]
-    return frozenset(fold_name(entry) for scope in scopes for entry in (*(scope.allow or ()), *scope.also_allow))
+    rules = [scope.rule().of("allow", "also") for scope in scopes]
+    named = (entry for rule in rules for entry in (*(rule.allow or ()), *rule.also, *(each.tool for each in rule.when)))
+    return frozenset(map(fold_name, named))
 
 
 def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") -> Iterator[Layer]:
@@ -80,10 +83,10 @@ def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") ->
     yield from _profile_layers("provider-profile", by_provider, note)
     for name, origin, scope in [*scopes, *by_provider]:
         rule = scope.rule()
-        if rule.allow is not None or rule.deny or rule.also:
-            yield Layer(name, origin, replace(rule, ask=()), note)
-        if rule.ask:
-            yield Layer("ask", f"{origin}.ask", Rule(ask=rule.ask), note)
+        if (judged := rule.of("allow", "also", "deny")) != _SILENT:
+            yield Layer(name, origin, judged, note)
+        if (asked := rule.of("ask")) != _SILENT:
+            yield Layer("ask", f"{origin}.ask", asked, note)
     # the innermost that says something about commands is what the judge goes by
     said = [(at, each.exec) for at, (_, each) in enumerate(places) if "security" in each.exec.model_fields_set]
     if said and said[-1][1].security == "deny":
@@ -94,15 +97,15 @@ def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") ->
 def _profile_layers(name: LayerName, scopes: Iterable[tuple[str, str, ScopeSettings]], note: str) -> Iterator[Layer]:
     """Yield the profile in force: the innermost scope that names one, with the innermost alsoAllow."""
     profile: str | None = None
-    origin, also = "", tuple[str, ...]()
+    origin, also = "", _SILENT
     for _, place, scope in scopes:
         if scope.profile is not None:
             profile, origin = scope.profile, f"{place}.profile"
         if scope.also_allow:
-            also = scope.also_allow
+            also = scope.rule().of("also")
     if profile is not None:
         words = f"{profile}, {note}" if note else profile
-        yield Layer(name, origin, Rule(allow=PROFILES[profile], also=also), words)
+        yield Layer(name, origin, replace(also, allow=PROFILES[profile]), words)
 
 
 def _provider_entry(scope: ToolsSettings, model_keys: Sequence[str]) -> Iterator[tuple[str, ScopeSettings]]:
@@ -118,16 +121,16 @@ def _provider_entry(scope: ToolsSettings, model_keys: Sequence[str]) -> Iterator
 def _sandbox_layers(who: ResolvedCaller) -> Iterator[Layer]:
     if not who.is_sandboxed:
         return
-    allow = ("built-in sandbox list", SANDBOX_ALLOW)
-    deny = ("built-in sandbox list", SANDBOX_DENY)
+    allow = ("built-in sandbox list", Rule(allow=SANDBOX_ALLOW))
+    deny = ("built-in sandbox list", Rule(deny=SANDBOX_DENY))
     for origin, scope in who.scopes:
         lists = scope.sandbox.tools
         if lists.allow is not None:
-            allow = (f"{origin}.sandbox.tools", lists.allow)
+            allow = (f"{origin}.sandbox.tools", lists.rule().of("allow"))
         if "deny" in lists.model_fields_set:
-            deny = (f"{origin}.sandbox.tools", lists.deny)
-    yield Layer("sandbox", allow[0], Rule(allow=allow[1]))
-    yield Layer("sandbox", deny[0], Rule(deny=deny[1]))
+            deny = (f"{origin}.sandbox.tools", lists.rule().of("deny"))
+    yield Layer("sandbox", *allow)
+    yield Layer("sandbox", *deny)
     settings = who.settings
     if settings.workspace_access != "rw":
         files = _WRITING if settings.workspace_access == "ro" else ("group:fs",)

@@ -6,8 +6,10 @@ plugin-only   an allow list of plugins shuts out every core tool     widening   
 dropped-deny  a rule that replaces another leaves out its deny       worn         gives rights by a name anyone can take
 dropped-profile  ... or its profile                                  expect       an `expect` entry does not hold
 outside       text from outside reaches what sends or runs, and nobody is asked
+around        what is denied by path another tool can do
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -19,6 +21,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection, Verdict
 
 from .gate import is_plugin_only
+from .lint_arguments import check_roles, explain_dead, find_ways_around
 from .match import Groups, Inventory, is_glob, list_meant, matcher_for
 from .resolve import is_owner, model_family, sender_key
 from .settings import (
@@ -34,8 +37,8 @@ from .taint import list_taint_rules, taint_rules_for
 
 FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "dropped-profile", "worn",
-    "expect", "agent", "collision", "mcp", "plugin", "skill", "ignored", "unused", "permissions", "shared", "loss",
-    "unset", "outside", "shadow",
+    "around", "expect", "agent", "collision", "mcp", "plugin", "skill", "ignored", "unused", "permissions", "shared",
+    "loss", "unset", "outside", "shadow",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -98,10 +101,12 @@ def lint(
     for scope in scopes_of(settings):
         found += _check_entries(scope, inventory)
         found += _check_lists(scope, settings, inventory)
+        found += _check_conditions(scope, settings, inventory)
     found += _check_dead(settings, inventory)
     found += _check_replaced(settings, inventory)
     found += _check_senders(settings)
     found += _check_sources(settings, inventory)
+    found += itertools.starmap(_warn, check_roles(settings.roles, _list_keys(settings)))
     if belt_for is not None:
         for expect in expects:
             found += _check_expectation(expect, belt_for(expect.caller), inventory)
@@ -133,6 +138,13 @@ def _check_entries(scope: _Scope, inventory: Inventory) -> Iterator[Finding]:
             folded.add(name)
 
 
+def check_named(entry: str, origin: str, tools: Mapping[str, Tool], groups: Groups) -> Iterator[Finding]:
+    """Yield what is odd about an entry that stands outside of lists: it may be about nothing that exists."""
+    inventory = Inventory(tools, groups)
+    if fold_name(entry) != "*" and not _match([entry], inventory):
+        yield _report_unknown(entry, origin, inventory)
+
+
 def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
     if is_glob(entry):
         return _warn("unknown", origin, f"{entry!r} matches no tool", "correct the pattern or take it out")
@@ -145,7 +157,7 @@ def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
 def _check_lists(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow lists that permit nothing or only plugins."""
     allow = scope.rule.allow
-    if allow == () and not scope.rule.also:
+    if allow == () and not scope.rule.also and not scope.rule.of("allow", "also").when:
         remedy = "write the names, or remove the key for no limit"
         yield _warn("empty", f"{scope.origin}.allow", "allow is empty and permits nothing", remedy)
     elif allow and scope.about == "everything" and is_plugin_only(scope.rule, inventory):
@@ -156,10 +168,33 @@ def _check_lists(scope: _Scope, settings: PolicySettings, inventory: Inventory) 
         yield _warn("plugin-only", f"{scope.origin}.allow", what, f"write {scope.origin}.alsoAllow instead")
 
 
+def _check_conditions(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
+    """Entries about arguments: of no tool, of no call, or got around."""
+
+    def match(entry: str) -> set[str]:
+        return _match([entry], inventory, within=scope.within)
+
+    shut = _match(scope.rule.deny, inventory, within=scope.within) | _match(settings.tools.rule().deny, inventory)
+    for rule in scope.rule.when:
+        origin, named = f"{scope.origin}.{'alsoAllow' if rule.kind == 'also' else rule.kind}", match(rule.tool)
+        if not named:
+            yield _report_unknown(rule.tool, origin, inventory)
+        elif why := explain_dead(rule, [inventory.tools[name] for name in sorted(named)]):
+            yield _warn("dead", origin, f"{rule} can never hold: {why}", "correct the condition, or take it out")
+        elif rule.kind == "deny" and (ways := find_ways_around(rule, scope.rule, shut, inventory.tools, match)):
+            what = f"{rule} can be got around with {_list_some(ways, in_order=True)}"
+            yield _warn("around", origin, what, "deny those for the same arguments, or altogether")
+
+
+def _list_keys(settings: PolicySettings) -> Iterator[tuple[str, str]]:
+    for group in (group for groups in _group_lists(settings) for group in groups.values()):
+        for key in group.by_sender:
+            yield key, f"{group.origin}.toolsBySender.{key}"
+
+
 def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow entries that a deny beside or above them makes pointless."""
-    above = Rule(allow=settings.tools.allow, deny=settings.tools.deny, also=settings.tools.also_allow)
-    shut_above = _find_shut(above, inventory)
+    shut_above = _find_shut(settings.tools.rule(), inventory)
     for scope in scopes_of(settings):
         own = _match(scope.rule.deny, inventory, within=scope.within)
         inner = scope.origin != "tools" and scope.about == "everything"
@@ -183,6 +218,8 @@ def _find_shut(rule: Rule, inventory: Inventory) -> set[str]:
     shut = _match(rule.deny, inventory)
     if rule.allow is not None:
         shut |= set(inventory.tools) - _match((*rule.allow, *rule.also), inventory, permits=True)
+        for each in rule.of("allow", "also").when:
+            shut -= _match([each.tool], inventory, permits=True) - _match(rule.deny, inventory)
     return shut
 
 
@@ -240,11 +277,12 @@ def _check_replaced_sandbox(
         return
     above, place = SANDBOX_DENY, "the built-in sandbox list"
     if top is not None and "deny" in top.sandbox.tools.model_fields_set:
-        above, place = top.sandbox.tools.deny, "tools.sandbox.tools.deny"
+        above, place = top.sandbox.tools.rule().deny, "tools.sandbox.tools.deny"
     if lists.allow is None:
         return  # the built-in allow list still leaves them out
-    dropped = _match(above, inventory) - _match(lists.deny, inventory)
-    dropped &= _match(lists.allow, inventory, permits=True)
+    own_rule = lists.rule()
+    dropped = _match(above, inventory) - _match(own_rule.deny, inventory)
+    dropped &= set(inventory.tools) - _find_shut(own_rule, inventory)
     if dropped:
         yield _report_dropped(f"{origin}.sandbox.tools.deny", place, dropped)
 
@@ -407,8 +445,8 @@ def _group_lists(settings: PolicySettings) -> Iterator[Mapping[str, GroupPolicy]
         yield from channel.accounts.values()
 
 
-def _list_some(names: Iterable[str]) -> str:
-    listed = sorted(names)
+def _list_some(names: Iterable[str], *, in_order: bool = False) -> str:
+    listed = list(names) if in_order else sorted(names)
     return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 

@@ -4,7 +4,7 @@ Session keys, owners and parents are read here and nowhere else; layers, chats, 
 subagents look at fields of a `ResolvedCaller`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -163,8 +163,10 @@ def _is_main(caller: Caller) -> bool:
 
 # Owners and senders
 
-SenderType = Literal["id", "e164", "username", "name", "*"]
+SenderType = Literal["id", "e164", "username", "name", "role", "*"]
 
+Roles = Mapping[str, Sequence[str]]
+NO_ROLES: Roles = {}
 IDENTITIES: tuple[SenderType, ...] = ("id", "e164")
 SENDER_TYPES: tuple[SenderType, ...] = (*IDENTITIES, "username", "name")
 
@@ -195,17 +197,24 @@ def _is_local(key: str) -> bool:
     return session.kind_from_key(folded) not in ("group", "hook", "node") and {"dm", "direct"}.isdisjoint(words)
 
 
-def is_listed(sender: Sender | None, listed: Iterable[str]) -> bool:
-    """Tell whether the sender is in the list by id or E.164; names and usernames never count."""
+def is_listed(sender: Sender | None, listed: Iterable[str], roles: Roles = NO_ROLES) -> bool:
+    """Tell whether the sender is in the list by id or E.164, or a role in it holds them so; names never count."""
     if sender is None:
         return False
     own = {kind: sender_value(sender, kind) for kind in IDENTITIES}
     for written in listed:
         kind, value = sender_key(written)
+        if kind == "role" and is_listed(sender, roles.get(value, ())):
+            return True
         kinds = IDENTITIES if kind is None else (kind,)
         if value and any(own.get(each) == value for each in kinds):
             return True
     return False
+
+
+def is_role(text: str) -> bool:
+    """Tell whether a sender as written is a role."""
+    return text.strip().lower().startswith("role:")
 
 
 def sender_key(text: str) -> tuple[SenderType | None, str]:
@@ -214,6 +223,8 @@ def sender_key(text: str) -> tuple[SenderType | None, str]:
     Ids are compared as they are but for case: trimming or folding them would let one id pass for another.
     """
     plain = text.strip()
+    if is_role(plain):
+        return "role", fold_name(plain.partition(":")[2])
     for kind in SENDER_TYPES:
         prefix = f"{kind}:"
         if plain.lower().startswith(prefix):

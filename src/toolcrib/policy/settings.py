@@ -22,8 +22,9 @@ from pydantic import (
 )
 
 from toolcrib.define.names import fold_name, suggest
-from toolcrib.define.verdict import Layer, Rule
+from toolcrib.define.verdict import ArgumentRule, Layer, Rule
 
+from .conditions import check_when, dump_when
 from .match import MAX_ENTRY_CHARS, complaint_about
 
 # The profiles, and the built-in lists of the sandbox and the subagent layer, as document 001 gives them.
@@ -87,8 +88,52 @@ def _check_profile(name: str) -> str:
     return name
 
 
+def _tell_form(value: Any) -> str:
+    """Tell the forms of a value apart by what it is, so that a complaint speaks about the one that was meant."""
+    if isinstance(value, str):
+        return "<text>"
+    if value is None or isinstance(value, (bool, int, float)):
+        return "<neither>"
+    return "<list>" if isinstance(value, (list, tuple)) else "<map>"
+
+
+FORM = Discriminator(_tell_form)
+TEXT, LIST, MAP = Tag("<text>"), Tag("<list>"), Tag("<map>")
+
 _Entry = Annotated[StrictStr, AfterValidator(_check_entry)]
 Entries = tuple[_Entry, ...]
+
+
+class EntrySettings(Section):
+    """An entry of a list that holds for some arguments only."""
+
+    tool: _Entry
+    when: Mapping[StrictStr, Any]
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> Self:
+        check_when(self.when)
+        return self
+
+
+RuleEntries = tuple[Annotated[Annotated[_Entry, TEXT] | Annotated[EntrySettings, MAP], FORM], ...]
+
+
+def _make_rule(**lists: RuleEntries | None) -> Rule:
+    """Return lists as a rule, their entries about arguments apart."""
+    plain = {
+        kind: None if entries is None else tuple(each for each in entries if isinstance(each, str))
+        for kind, entries in lists.items()
+    }
+    when = tuple(
+        ArgumentRule(kind, each.tool, dump_when(each.when))  # type: ignore[arg-type]  # the names of the parameters
+        for kind, entries in lists.items()
+        for each in entries or ()
+        if isinstance(each, EntrySettings)
+    )
+    return Rule(plain["allow"], plain["deny"] or (), plain.get("ask") or (), plain.get("also") or (), when)
+
+
 ProfileName = Annotated[StrictStr, AfterValidator(_check_profile)]
 
 
@@ -117,18 +162,18 @@ OutsideEntries = tuple[
 class ListSettings(Section):
     """`allow` and `deny`, where nothing else makes sense."""
 
-    allow: Entries | None = None
-    deny: Entries = ()
+    allow: RuleEntries | None = None
+    deny: RuleEntries = ()
 
     def rule(self) -> Rule:
-        return Rule(allow=self.allow, deny=self.deny)
+        return _make_rule(allow=self.allow, deny=self.deny)
 
 
 class RuleSettings(ListSettings):
     """One scope's lists. An absent `allow` does not limit; `[]` permits nothing."""
 
-    also_allow: Entries = Field(default=(), alias="alsoAllow")
-    ask: Entries = ()
+    also_allow: RuleEntries = Field(default=(), alias="alsoAllow")
+    ask: RuleEntries = ()
 
     @model_validator(mode="after")
     def _one_way_to_allow(self) -> Self:
@@ -137,7 +182,7 @@ class RuleSettings(ListSettings):
         return self
 
     def rule(self) -> Rule:
-        return Rule(allow=self.allow, deny=self.deny, ask=self.ask, also=self.also_allow)
+        return _make_rule(allow=self.allow, also=self.also_allow, deny=self.deny, ask=self.ask)
 
 
 class ScopeSettings(RuleSettings):
@@ -223,7 +268,8 @@ class AgentPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
-    """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`.
+    """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`, the
+    senders of each role by its folded name.
 
     `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
     `narrowed` is a profile, `only` are the tools and `bounds` the layers of a job that bound everybody, besides what is
@@ -235,6 +281,7 @@ class PolicySettings:
     agents: Mapping[str, AgentPolicy] = field(default_factory=dict)
     channels: Mapping[str, ChannelPolicy] = field(default_factory=dict)
     owners: tuple[str, ...] = ()
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sandbox: SandboxMode = "off"
     workspace_access: Literal["none", "ro", "rw"] = "rw"
     sources: Mapping[str, tuple[str, ListSettings]] = field(default_factory=dict)

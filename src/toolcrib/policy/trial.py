@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import product
 
 from toolcrib.define import session
@@ -17,6 +16,11 @@ from .match import Groups, Inventory, list_meant
 from .resolve import GroupChat, ResolvedCaller, is_listed, resolve, sender_key, sender_value
 from .settings import PolicySettings
 
+ToolWord = tuple[Decision, frozenset[tuple[Decision, str, str]]]
+"""What is said of a tool, and by which entries about its arguments a call of it gets another word: what it leads to,
+the entry, and for one that permits where it stands (each list is an AND)."""
+
+_NO_CONDITIONS: ToolWord = ("deny", frozenset())
 _RANKS: Mapping[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
 rank = _RANKS.__getitem__
 
@@ -55,7 +59,9 @@ def _is_excepted(who: ResolvedCaller, written: str) -> bool:
         channel = who.settings.channels.get(session.to_channel(who.caller.channel or "") or "")
         return who.is_owner or is_listed(sender, (*who.settings.owners, *(channel.owners if channel else ())))
     kind, value = sender_key(written)
-    return is_listed(sender, [written]) or (kind in ("username", "name") and sender_value(sender, kind) == value)
+    return is_listed(sender, [written], who.settings.roles) or (
+        kind in ("username", "name") and sender_value(sender, kind) == value
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,26 +78,43 @@ class Trial:
         """What the tools require."""
         return frozenset(need for tool in self.tools.values() for need in tool.requires)
 
-    def judge_speaker(self, caller: Caller) -> Callable[[str], Decision]:
+    def judge_speaker(self, caller: Caller) -> Selection:
         """Return what is said of a speaker, wherever and for whomever they speak."""
-        return partial(_decide, self.belt_for(replace(caller, owner=True)))
+        return self.belt_for(replace(caller, owner=True))
 
-    def judge_places(self, places: Sequence[Caller]) -> list[Callable[[str], Decision]]:
+    def judge_places(self, places: Sequence[Caller]) -> list[Selection]:
         """Return what is said of each place, whoever speaks there."""
-        made: dict[object, Callable[[str], Decision]] = {}
-        found, met, named = list[Callable[[str], Decision]](), self.needs, frozenset((*self.tools, "group:plugins"))
+        made: dict[object, Selection] = {}
+        found, met, named = list[Selection](), self.needs, frozenset((*self.tools, "group:plugins"))
         for who in (resolve(self.settings, place) for place in places):
             layers, owner = tuple(chat_layers(who)), who.is_owner
             if (layers, owner) not in made:
                 facts = Facts(owner=owner, host=met, mentions=named)
-                made[layers, owner] = partial(_decide, gate(self.tools, self.groups, layers, facts))
+                made[layers, owner] = gate(self.tools, self.groups, layers, facts)
             found.append(made[layers, owner])
         return found
 
 
-def _decide(belt: Selection, name: str) -> Decision:
+def decide(belt: Selection, name: str) -> Decision:
+    """Return the decision on a tool; one that is not there is denied."""
     verdict: Verdict | None = belt.verdicts.get(name) if name in belt.tools else None
     return verdict.decision if verdict else "deny"
+
+
+def say(belt: Selection, name: str) -> ToolWord:
+    """Return what a belt says of a tool and of its calls."""
+    tool = belt.tools.get(name)
+    if tool is None:
+        return _NO_CONDITIONS
+    rules = belt.rules_about(tool) if belt.rules_about else None
+    told = rules.conditions if rules else ()
+    found = ((means, rule, origin if means == "allow" else "") for means, rule, origin in told)
+    return belt.verdicts[name].decision, frozenset(found)
+
+
+def _join(one: ToolWord, other: ToolWord) -> ToolWord:
+    decision = max(one[0], other[0], key=rank)
+    return _NO_CONDITIONS if decision == "deny" else (decision, one[1] | other[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +133,12 @@ def prove(claim: Claim, trial: Trial, people: Sequence[Caller]) -> Proof:
     spoken, placed = [trial.judge_speaker(each) for each in speakers], trial.judge_places(people)
     found: tuple[Caller, Verdict] | None = None
     for name in sorted(list_meant(claim.entry, Inventory(trial.tools, trial.groups))):
-        free = [(who, judge(name)) for who, judge in zip(speakers, spoken, strict=True) if judge(name) != "deny"]
-        there = [(who, judge(name)) for who, judge in zip(people, placed, strict=True) if judge(name) != "deny"]
+        free = [
+            (who, said) for who, belt in zip(speakers, spoken, strict=True) if (said := decide(belt, name)) != "deny"
+        ]
+        there = [
+            (who, said) for who, belt in zip(people, placed, strict=True) if (said := decide(belt, name)) != "deny"
+        ]
         for (place, one), (speaker, other) in product(there, free):
             if found and "ask" in (one, other):
                 continue
@@ -126,18 +153,22 @@ def prove(claim: Claim, trial: Trial, people: Sequence[Caller]) -> Proof:
 
 
 def find_masked_changes(before: Trial, after: Trial, people: Sequence[Caller]) -> Iterator[tuple[str, Caller]]:
-    """Yield every tool about which two policies say different things of somebody, with one of whom they do."""
+    """Yield every tool about which two policies say different things of somebody, with one of whom they do.
+
+    One for each way in which it changes: what somebody loses does not hide what somebody else gets.
+    """
     both = (before.settings, after.settings)
     speakers = list_speakers(both, before.needs | after.needs, subagents=True)
     spoken = [(before.judge_speaker(each), after.judge_speaker(each)) for each in speakers]
     placed = list(zip(before.judge_places(people), after.judge_places(people), strict=True))
     for name in dict.fromkeys((*before.tools, *after.tools)):
         halves = []
-        for callers, judges in ((speakers, spoken), (people, placed)):
-            pairs = [(old(name), new(name)) for old, new in judges]
+        for callers, belts in ((speakers, spoken), (people, placed)):
+            pairs = [(say(old, name), say(new, name)) for old, new in belts]
             halves.append(dict(zip(reversed(pairs), reversed(callers), strict=True)))  # of those alike, the first
+        found = dict[tuple[Decision, Decision], Caller]()
         for speaker, place in product(*(half.items() for half in halves)):
-            old, new = (max(speaker[0][at], place[0][at], key=rank) for at in (0, 1))
-            if old != new:
-                yield name, join_halves(both, speaker[1], place[1])
-                break
+            old, new = (_join(speaker[0][at], place[0][at]) for at in (0, 1))
+            if old != new and (old[0], new[0]) not in found:
+                found[old[0], new[0]] = join_halves(both, speaker[1], place[1])
+        yield from ((name, each) for each in found.values())

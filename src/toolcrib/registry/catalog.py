@@ -1,14 +1,16 @@
 """Catalog: every tool by name, and the groups derived from what tools say of themselves. A snapshot never changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from toolcrib.define.names import mcp_spellings
+from toolcrib.define.names import mcp_spellings, suggest
 from toolcrib.define.tool import Tool
 
 # The platform tools: every core group but these two, and agents_list, which has no group of its own.
 _NOT_PLATFORM = frozenset({"fs", "runtime"})
+
+ALIASED = "aliases"  # of problems
 
 DERIVED_GROUPS = frozenset({"plugins", "mcp", "agents", "openclaw"})
 """Groups that are made of where tools come from: no tool may name one as its own."""
@@ -60,6 +62,20 @@ class Catalog(Mapping[str, Tool]):
         return self._problems
 
 
+def name_tools(catalog: Catalog, aliases: Mapping[str, str]) -> Catalog:
+    """Return the catalog with other names for its tools; one that means something already is left out and reported."""
+    tools, told = dict(catalog.tools), list[Problem]()
+    for other, own in aliases.items():
+        if other in catalog.tools or other in catalog.groups:
+            told.append(Problem(ALIASED, f"tools.aliases: {other!r} is a name of its own; it was left out"))
+        elif own in tools:
+            tools[own] = replace(tools[own], other_names=(*tools[own].other_names, other))
+        elif "__" not in own:  # the tool of an MCP server may come later
+            what = f"tools.aliases: {other!r} stands for {own!r}, which is no tool{suggest(own, tools)}"
+            told.append(Problem(ALIASED, f"{what}; it was left out"))
+    return Catalog(tools, (*catalog.problems, *told))
+
+
 def groups_of(tools: Iterable[Tool]) -> Mapping[str, frozenset[str]]:
     """Return group name to tool names: `group:fs` ..., `group:plugins`, `group:mcp`, `group:agents`, plugins' ids."""
     found: dict[str, list[str]] = {"group:plugins": []}
@@ -70,6 +86,7 @@ def groups_of(tools: Iterable[Tool]) -> Mapping[str, frozenset[str]]:
 
 
 def _groups(tool: Tool) -> Iterable[str]:
+    yield from tool.other_names  # a rule about another name is about the tool
     if tool.group is not None:
         yield f"group:{tool.group}"
     kind, _, owner = tool.source.partition(":")

@@ -7,7 +7,7 @@ nothing takes the others down.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from toolcrib.define.agent import Agent
@@ -71,6 +71,40 @@ def collect_catalog(offers: Iterable[Offer], problems: Iterable[Problem] = ()) -
                 sentence = f"{offer.source} offers a tool {tool.name!r}, which {first.source} has; it was left out"
                 told.append(Problem(offer.source, sentence))
     return Catalog(tools, told)
+
+
+def rename_tools(offer: Offer, names: Mapping[str, str], prefix: str) -> Offer:
+    """Return an offer whose tools have the names that the configuration gives them, also where it speaks of them.
+
+    Its guards are about the new name and the old one: none of them may come to miss its tool.
+    """
+
+    def rename(name: str) -> str:
+        return names.get(name) or f"{prefix}{name}"
+
+    def renamed(item: Tool | Factory) -> Tool | Factory:
+        if isinstance(item, Tool):
+            return replace(item, name=rename(item.name))
+
+        @wraps(item)
+        def factory(*given: Any) -> tuple[Any, ...]:
+            made: Any = item(*given)
+            tools = () if made is None else (made,) if isinstance(made, Tool) else tuple(made)
+            return tuple(renamed(each) if isinstance(each, Tool) else each for each in tools)
+
+        return factory
+
+    own = {*names, *(each.name for each in (*offer.tools, *offer.per_caller) if isinstance(each, Tool))}
+    guards = tuple(
+        replace(each, tools=each.tools.union(map(rename, each.tools))) if isinstance(each, Hook) else each
+        for each in offer.before
+    )
+    agents = tuple(
+        each if each.tools is None else replace(each, tools=tuple(rename(at) if at in own else at for at in each.tools))
+        for each in offer.agents
+    )
+    made = tuple(replace(each, name=rename(each.name)) for each in offer.per_caller)
+    return replace(offer, tools=tuple(map(renamed, offer.tools)), per_caller=made, before=guards, agents=agents)
 
 
 def _refuse_owner(source: str, tools: Mapping[str, Tool]) -> str | None:

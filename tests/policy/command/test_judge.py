@@ -155,7 +155,7 @@ def test_a_program_outside_the_trusted_folders_is_nobody() -> None:
         assert judge(line, DEV, look_up).decision == "ask"
 
 
-def test_paths_are_judged_by_what_the_caller_knows_about_them() -> None:
+def test_paths_are_judge_with_what_the_caller_knows_about_them() -> None:
     assert judge("cat /ws/a", DEV, LOOK_UP, within=lambda path: path == "/ws/a").decision == "run"
     assert judge("cat link", DEV, LOOK_UP, within=lambda path: path != "link").decision == "ask"
 

@@ -6,7 +6,8 @@ from tests.agent.test_invoke import belt_of
 from tests.services.session_world import BOB, OTHER, OWN, OWNER, Turn, World, world
 
 import toolcrib
-from toolcrib.agent.invoke import CallPipeline, invoke
+from toolcrib.agent.invoke import invoke
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx, Ports

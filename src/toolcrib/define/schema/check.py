@@ -22,7 +22,7 @@ from toolcrib.define.errors import ArgumentError, DeclarationError
 from .annotations import LISTS, Field, Schema, fields_of, is_field_info, members_of, without_notes
 from .coerce import coerce, target_of
 from .complaints import complaint_of_python, complaints_of_schema, join_complaints
-from .portable import Check
+from .portable import Check, Shape
 
 _LARGEST_SCHEMA = 20_000  # objects and lists, references written out
 _MAX_RECURSION = 64  # of values checked against a schema that contains itself
@@ -31,10 +31,10 @@ _MAX_VALUES = 10_000  # values that any complaint is sought in
 _MAY_HOLD_FLOATS = frozenset({float, dict, list, tuple})
 
 
-def fit_to(schema: Schema, *, coerced: bool = False) -> Check:
+def fit_to(schema: Schema, *, coerced: bool = False, what: str = "the arguments") -> Check:
     """Return a check that gives the arguments coerced to the schema; DeclarationError when it is no usable schema.
 
-    `coerced` says that the arguments will come coerced already.
+    `coerced` says that the arguments will come coerced already, `what` how complaints call them.
     """
     import jsonschema_rs  # noqa: PLC0415  only those who have arguments to check pay for it, and at first use
 
@@ -55,24 +55,24 @@ def fit_to(schema: Schema, *, coerced: bool = False) -> Check:
     def fit(args: Mapping[str, Any]) -> Mapping[str, Any]:
         given = args if type(args) is dict else dict(args)
         if is_recursive and _is_deep(given, _MAX_RECURSION):
-            raise ArgumentError(f"the arguments are nested more than {_MAX_RECURSION} deep; write them flatter")
+            raise ArgumentError(f"{what} are nested more than {_MAX_RECURSION} deep; write them flatter")
         try:
             # 5.0 is an integer in JSON Schema and none in Python
             if is_valid(given) and not (has_integers and not _MAY_HOLD_FLOATS.isdisjoint(map(type, given.values()))):
                 return given
             ready: dict[str, Any] = given if coerced else coerce(schema, given)
         except ValueError:  # values of Python's own: a caller in this process, or arguments that were checked before
-            ready = coerce(schema, _as_json(given))
+            ready = coerce(schema, _as_json(given, what))
         if is_valid(ready):
             return ready
         if is_recursive and _is_deep(ready, _DEEPEST_TOLD):
-            raise ArgumentError("the arguments do not fit the parameters; send fewer levels of them to learn why")
+            raise ArgumentError(f"{what} do not fit the parameters; send fewer levels of them to learn why")
         if _has_many(ready):
-            raise ArgumentError("the arguments do not fit the parameters; send fewer values to learn why")
+            raise ArgumentError(f"{what} do not fit the parameters; send fewer values to learn why")
         is_long = _is_long(ready)
         errors = _first_error(validator.validate, ready) if is_long else validator.iter_errors(ready)
         told = join_complaints(said for error in errors for said in complaints_of_schema(error, schema))
-        raise ArgumentError(f"{told}; the arguments are long, so there may be more of the kind" if is_long else told)
+        raise ArgumentError(f"{told}; {what} are long, so there may be more of the kind" if is_long else told)
 
     return fit
 
@@ -81,6 +81,8 @@ def _first_error(validate: Callable[[Any], None], value: Any) -> Iterator[Any]:
     """Give the first error alone: each costs more than the value it is about, and there may be as many as values."""
     try:
         validate(value)
+    except UnicodeError:
+        raise ArgumentError("the arguments hold half a character, which no text does") from None
     except ValueError as error:
         yield error
 
@@ -90,11 +92,11 @@ def retrieve_nothing(address: str) -> NoReturn:
     raise ValueError(f"a schema is written where it is used, not fetched from {address}")
 
 
-def _as_json(args: Mapping[str, Any]) -> dict[str, Any]:
+def _as_json(args: Mapping[str, Any], what: str) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = to_jsonable_python(args)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise ArgumentError(f"the arguments hold what JSON cannot say ({str(error).splitlines()[0]})") from None
+        raise ArgumentError(f"{what} hold what JSON cannot say ({str(error).splitlines()[0]})") from None
     return plain
 
 
@@ -192,6 +194,26 @@ _LIMITS = frozenset({"Ge", "Gt", "Le", "Lt", "Interval", "Len", "MinLen", "MaxLe
 def check_of_schema(schema: Schema) -> Check:
     """Return a check against raw JSON Schema."""
     return fit_to(schema)
+
+
+def shape_of_output(wanted: type | Schema, where: str) -> Shape:
+    """Return the schema of what a tool gives back and its check, which takes it as it is or not at all.
+
+    A type's schema is that of its values as JSON writes them. Clients of MCP want an object.
+    """
+    try:
+        found = wanted if isinstance(wanted, Mapping) else _schema_of_values(wanted)
+        schema = {**({"type": "object"} if "$ref" in found else {}), **found}
+        fit = fit_to(schema, coerced=True, what="the values")
+    except (DeclarationError, PydanticUserError, SchemaError) as error:
+        raise DeclarationError(f"{where}: output: {str(error).splitlines()[0]}") from None
+    if schema.get("type") != "object":
+        raise DeclarationError(f"{where}: output: it is no object; put the value into one")
+    return Shape(lambda: schema, lambda _: fit)
+
+
+def _schema_of_values(kind: type) -> Schema:
+    return TypeAdapter(kind).json_schema(mode="serialization", by_alias=False)
 
 
 def check_of_fields(fields: Iterable[Field], schema: Schema) -> Check:

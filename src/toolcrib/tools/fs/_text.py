@@ -219,6 +219,7 @@ async def find_same_name(ctx: Ctx, name: str) -> tuple[str, ...]:
 
 
 MAX_SEARCH_BYTES = 50 << 10
+JUDGED_NOTE = "what a rule denies to this call is left out"
 
 
 def take_fitting(rows: Iterable[str]) -> list[str]:

@@ -1,9 +1,9 @@
 """apply_patch: change several files at once, all of them or none."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Change
@@ -17,7 +17,21 @@ _MAX_DIFF_CHARS = 50_000  # characters of all diffs together
 _MAX_FILES_BYTES = 256 * 1024 * 1024  # bytes of all files together
 
 
-@tool(group="fs", effects={"read", "write"}, exclusive=True, requires=("model:openai",), aliases={"patch": "input"})
+def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return every path that a patch names."""
+    sections = read_patch(args["input"])
+    return {"path": [path for each in sections for path in (each.path, each.to) if path is not None]}
+
+
+@tool(
+    group="fs",
+    effects={"read", "write"},
+    exclusive=True,
+    requires=("model:openai",),
+    aliases={"patch": "input"},
+    paths=("path",),
+    read_places=_read_places,
+)
 async def apply_patch(
     ctx: Ctx,
     input: Annotated[str, "the patch, from '*** Begin Patch' to '*** End Patch'"],

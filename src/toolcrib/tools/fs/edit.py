@@ -106,6 +106,7 @@ _APART: dict[MatchReading, str] = {
     effects={"read", "write"},
     exclusive=True,  # two edits of one file in one reply come one after the other
     aliases={"file_path": "path", "replace_all": "replaceAll", **_ALIASES},
+    paths=("path",),
 )
 async def edit(
     ctx: Ctx,

@@ -8,6 +8,7 @@ from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Find
 
 from ._text import (
+    JUDGED_NOTE,
     MAX_SEARCH_BYTES,
     attribute_names,
     count_of,
@@ -21,7 +22,13 @@ from ._text import (
 _MAX_NAMES = 100_000
 
 
-@tool(group="fs", effects={"read"}, aliases={"glob": "pattern", "file_path": "path"}, limit=MAX_SEARCH_BYTES + 2_000)
+@tool(
+    group="fs",
+    effects={"read"},
+    aliases={"glob": "pattern", "file_path": "path"},
+    paths=("path",),
+    limit=MAX_SEARCH_BYTES + 2_000,
+)
 async def find(
     ctx: Ctx,
     pattern: Annotated[str, "glob: *.py"],
@@ -39,6 +46,7 @@ async def find(
     notes = {
         f"{most} results shown and there are more; limit={min(2 * most, _MAX_NAMES)} shows more of them": found.more,
         f"folders that could not be read: {found.unreadable}": found.unreadable,
+        JUDGED_NOTE: found.judged,
     }
     details = {
         "path": entry.path,

@@ -8,6 +8,7 @@ from toolcrib import Ctx, Result, tool
 from toolcrib.files import Search
 
 from ._text import (
+    JUDGED_NOTE,
     MAX_SEARCH_BYTES,
     attribute_content,
     attribute_names,
@@ -28,6 +29,7 @@ _CUT = "… [cut]"
 @tool(
     group="fs",
     effects={"read"},
+    paths=("path",),
     limit=MAX_SEARCH_BYTES + 2_000,
     aliases={
         "file_path": "path",
@@ -72,6 +74,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         f"some lines are cut after {_WIDTH} characters; read shows them whole": cut,
         f"hard-linked files with matches that were left out: {found.linked}": found.linked,
         f"files and folders that could not be read: {found.unreadable}": found.unreadable,
+        JUDGED_NOTE: found.judged,
     }
     details = {
         "path": entry.path,

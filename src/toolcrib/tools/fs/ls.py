@@ -10,7 +10,7 @@ from toolcrib.files import Entry
 from ._text import MAX_SEARCH_BYTES, attribute_names, count_of, escape_name, name_place, take_fitting, use_existing
 
 
-@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=MAX_SEARCH_BYTES + 1_000)
+@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, paths=("path",), limit=MAX_SEARCH_BYTES + 1_000)
 async def ls(
     ctx: Ctx,
     path: Annotated[str, Field(min_length=1)] = ".",

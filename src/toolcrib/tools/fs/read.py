@@ -16,7 +16,7 @@ _HEAD_BYTES, _MAX_DECODED_BYTES = 8 << 10, 8 << 20
 _OTHER_FORMATS = "use exec with a program that knows the format to look inside"
 
 
-@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, limit=_MAX_BYTES + 1_000)
+@tool(group="fs", effects={"read"}, aliases={"file_path": "path"}, paths=("path",), limit=_MAX_BYTES + 1_000)
 async def read(
     ctx: Ctx,
     path: str,

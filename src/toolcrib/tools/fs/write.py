@@ -7,7 +7,7 @@ from toolcrib import Ctx, Result, ToolError, tool
 from ._text import encode_text, escape_name, normalize_spaces, require_path
 
 
-@tool(group="fs", effects={"write"}, exclusive=True, aliases={"file_path": "path"})
+@tool(group="fs", effects={"write"}, exclusive=True, aliases={"file_path": "path"}, paths=("path",))
 async def write(
     ctx: Ctx,
     path: str,

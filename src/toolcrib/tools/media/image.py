@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
@@ -19,6 +19,7 @@ _MAX_MB, _MB = 20.0, 1 << 20
 _MAX_AGE = 900.0  # seconds: a copy as old as that will do
 _SHOWN_CHARS = 200  # of an address
 _OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_WEB = ("http://", "https://")
 _PROMPT = "Describe the picture."
 _NOBODY = "No model looked at it: none that is configured sees pictures (models.image names one). Without one:"
 _NO_READER = "What is written in it was not read: tesseract is not installed"
@@ -39,7 +40,22 @@ class _Loaded(NamedTuple):
         return self.shown.sides if isinstance(self.shown, Picture) else None
 
 
-@tool(group="media", effects={"read", "network"}, aliases={"path": "image", "url": "image"})
+def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the files and addresses that are asked for."""
+    named = [_trim(each) for each in (args.get("image"), *(args.get("images") or ())) if isinstance(each, str)]
+    urls = [each for each in named if each[:8].lower().startswith(_WEB)]
+    files = [each for each in named if not each[:8].lower().startswith(("data:", *_WEB))]
+    return {"path": [_find_path(each) for each in files], "url": urls}
+
+
+@tool(
+    group="media",
+    effects={"read", "network"},
+    aliases={"path": "image", "url": "image"},
+    paths=("path",),
+    urls=("url",),
+    read_places=_read_places,
+)
 async def image(
     ctx: Ctx,
     image: Annotated[Reference, Field(description="path in the workspace, http(s) address or data: URL")],
@@ -66,13 +82,17 @@ async def image(
     return Result(tuple(content), details)
 
 
+def _trim(reference: str) -> str:
+    return reference.strip().removeprefix("@").strip()
+
+
 async def _load(ctx: Ctx, reference: str, most: int) -> _Loaded:
     """Return what a path or an address holds, as it can be shown."""
-    text = reference.strip().removeprefix("@").strip()
+    text = _trim(reference)
     scheme, path, source = text[:8].lower(), "", None
     if scheme.startswith("data:"):
         data = _decode_data(text, most)
-    elif scheme.startswith(("http://", "https://")):
+    elif scheme.startswith(_WEB):
         page = await ctx.http.get(text, most=most, max_age=_MAX_AGE)
         if page.status >= 400:
             raise ToolError(f"{text[:_SHOWN_CHARS]} answered {page.status}", code="http_error")

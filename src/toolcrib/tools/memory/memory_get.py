@@ -1,6 +1,7 @@
 """memory_get: read lines of a file that memory_search named."""
 
 from collections.abc import Mapping
+from posixpath import normpath
 from typing import Any
 
 from toolcrib import Ctx, Result, ToolError, tool
@@ -17,10 +18,12 @@ _PARAMETERS: Mapping[str, Any] = {
 }
 
 
-@tool(group="memory", effects={"read"}, requires=("setting:memory",), parameters=_PARAMETERS)
+@tool(group="memory", effects={"read"}, requires=("setting:memory",), parameters=_PARAMETERS, paths=("path",))
 async def memory_get(ctx: Ctx, args: Mapping[str, Any]) -> Result:
     """Read a note that memory_search found, or MEMORY.md, whole or some lines of it."""
     path = str(args["path"])
+    if ctx.workspace.is_shut(normpath(path.strip().replace("\\", "/"))):  # as memory takes it
+        raise ToolError(f"a rule about this call keeps it from {path[:200]!r}", code="denied")
     asked = {"path": path, "first": args.get("from"), "lines": args.get("lines")}
     try:
         told = await ctx.rpc("memory.get", {name: value for name, value in asked.items() if value is not None})

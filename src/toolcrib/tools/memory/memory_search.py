@@ -7,7 +7,7 @@ from pydantic import Field
 from toolcrib import Ctx, Result, Text, ToolError, tool
 
 
-@tool(group="memory", effects={"read"}, requires=("setting:memory",))
+@tool(group="memory", effects={"read"}, requires=("setting:memory",), paths=("path",))
 async def memory_search(
     ctx: Ctx,
     query: Annotated[str, Field(min_length=1, max_length=4_000)],
@@ -23,7 +23,9 @@ async def memory_search(
             raise
         return Result.error(str(error), code=error.code, details={"results": [], "disabled": True})
     how = "by words alone" if told["provider"] == "none" else "by words and meaning"
-    found = told["results"]
+    # a rule by path leaves out what it denies, as in a search of files
+    found = [each for each in told["results"] if not ctx.workspace.is_shut(each["path"])]
+    told = {**told, "results": found}
     if not found:
         hint = "; try the words that a note would have" if told["provider"] == "none" else ""
         return Result.text(f"Nothing was found in memory ({how}){hint}.", details=told)

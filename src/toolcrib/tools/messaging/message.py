@@ -119,7 +119,14 @@ def show_what_channels_can(schema: Mapping[str, Any], caller: Caller, channels: 
     return {**schema, "properties": {**kept, "action": {**kept["action"], "enum": list(can)}}}
 
 
-@tool(group="messaging", effects={"send"}, parameters=_PARAMETERS, aliases=_ALIASES, narrow=show_what_channels_can)
+@tool(
+    group="messaging",
+    effects={"send"},
+    parameters=_PARAMETERS,
+    aliases=_ALIASES,
+    narrow=show_what_channels_can,
+    paths=("path",),
+)
 async def message(ctx: Ctx, args: Args) -> Result:
     """Say or do something in a chat, also in another one, or send a file. A plain answer in this chat needs no call."""
     params = {name: args[name] for name in args if name not in (*_ALWAYS, *_FILES[:-1]) and args[name] is not None}

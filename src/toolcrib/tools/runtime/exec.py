@@ -56,6 +56,7 @@ def _render_notices(state: Mapping[str, Any]) -> list[str]:
 @tool(
     group="runtime",
     aliases={"cwd": "workdir"},
+    paths=("workdir",),
     timeout=900.0,  # a command goes to the background long before; waiting for its turn may take a while
     limit=210_000,
 )

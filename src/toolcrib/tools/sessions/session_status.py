@@ -31,8 +31,9 @@ def _card(status: Mapping[str, Any]) -> Iterator[str]:
     yield f"Context: {status['messages']:,} messages, about {status['tokens']:,} tokens{of}"
     cost = "cost not known" if status["cost"] is None else f"${status['cost']:.4f}"
     yield f"Used: {status['input']:,} tokens in, {status['output']:,} out, {cost}"
-    if status["running"]:
-        yield "State: a turn is running"
+    waits = ", ".join(f"{each['tool']} ({each['handle']})" for each in status.get("pending", ()))
+    if status["running"] or waits:
+        yield f"State: a turn {f'waits for {waits}' if waits else 'is running'}"
     elif ended := status["ended"]:
         yield f"State: idle; the last turn ended: {ended['sentence'] or ended['reason']}"
     else:

@@ -117,6 +117,8 @@ _PARAMETERS = {
     timeout=_MAX_SECONDS,
     notice=True,
     parameters=_PARAMETERS,
+    paths=("paths",),
+    urls=("targetUrl",),
 )
 async def browser(ctx: Ctx, args: Args) -> Result:
     """Use a web browser: open pages, read them by snapshot, act on their elements by ref, take pictures, move files.

@@ -40,7 +40,24 @@ _PARAMETERS = {
 }
 
 
-@tool(group="ui", effects={"read", "write", "send"}, timeout=120.0, parameters=_PARAMETERS)
+def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the files and addresses that arguments name: `target` may be either."""
+    named = [str(args[name]).strip() for name in ("target", "url", "jsonlPath") if args.get(name)]
+    return {
+        "path": [each for each in named if "://" not in each],
+        "url": [each for each in named if "://" in each],
+    }
+
+
+@tool(
+    group="ui",
+    effects={"read", "write", "send"},
+    timeout=120.0,
+    parameters=_PARAMETERS,
+    paths=("path",),
+    urls=("url",),
+    read_places=_read_places,
+)
 async def canvas(ctx: Ctx, args: Args) -> Result:
     """Show the user a page or a form (A2UI), change it, look at it; what they do there comes back as a message."""
     told = await _ask(ctx, args, await _read_params(ctx, args))

@@ -21,6 +21,7 @@ _DETAIL_CHARS = 300
     effects={"network"},
     limit=_LIMIT,
     notice=True,
+    urls=("url",),
     requires=("setting:web.fetch",),
 )
 async def web_fetch(

@@ -1,0 +1,162 @@
+"""Quotas: what somebody may take in an hour or a day, what was taken, and where that is counted."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from secrets import token_hex
+from typing import Literal, Protocol, get_args
+
+from .caller import Caller
+from .tool import Tool
+
+Measure = Literal["calls", "tokens", "cost"]
+Period = Literal["hour", "day"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+OF_REPLIES: frozenset[Measure] = frozenset({"tokens", "cost"})
+
+_HOUR = 3600
+_ONE_EACH = {"sender": "one sender", "agent": "one agent"}
+_WARNING_SHARE = 0.8  # of a quota; whoever takes more is told
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Calls that ran, tokens of replies, and what these cost in dollars."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: "Taken") -> "Taken":
+        return Taken(self.calls + other.calls, self.tokens + other.tokens, self.cost + other.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What one reply takes at most, kept free for it while it is under way, so that others do not count on it too."""
+
+    most: Taken
+    id: str = field(default_factory=lambda: token_hex(8))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaWindow:
+    """One quota as it counts for one caller now: what is taken from `since` on in its `bucket`, until it is free again.
+
+    `most` holds the limits by what they are on, `who` and `tool` are as written, "" for everybody and for all tools.
+    One about a role is of one member, unless it `is_shared` by all.
+    """
+
+    origin: str
+    bucket: str
+    since: int
+    until: int
+    who: str
+    tool: str
+    per: Period
+    most: Mapping[Measure, float]
+    is_shared: bool = False
+
+    def find_full(self, taken: Taken, of: Collection[Measure] = MEASURES) -> Measure | None:
+        """Return what of these is used up, None when something of each is left."""
+        return next((each for each, most in self.most.items() if each in of and getattr(taken, each) >= most), None)
+
+    def list_warnings(self, before: Taken, after: Taken) -> Iterator[str]:
+        """Yield a sentence about each limit that comes close between the two."""
+        for each, most in self.most.items():
+            share = most * _WARNING_SHARE
+            if getattr(before, each) < share <= getattr(after, each):
+                yield f"{self._tell(each, after)}; it is free again at {self.frees_at}"
+
+    def explain_full(self, measure: Measure, taken: Taken) -> str:
+        """Return why nothing more may be taken, and from when on it may."""
+        return f"{self._tell(measure, taken)}, so nothing is left until {self.frees_at}"
+
+    @property
+    def frees_at(self) -> str:
+        """When it is free again, in local time."""
+        return datetime.fromtimestamp(self.until).astimezone().strftime("%Y-%m-%d %H:%M")
+
+    def _tell(self, measure: Measure, taken: Taken) -> str:
+        used, most = getattr(taken, measure), self.most[measure]
+        amounts = f"${used:.4f} of ${most:.4f}" if measure == "cost" else f"{used:,} of {most:,} {measure}"
+        about = f" of {self.tool}" if self.tool else ""
+        about += f" by {self._name_who()}" if self.who else ""
+        return f"{amounts}{about} this {self.per} are used ({self.origin})"
+
+    def _name_who(self) -> str:
+        if self.who.lower().startswith("role:"):
+            return f"{'all' if self.is_shared else 'one'} of {self.who}"
+        return _ONE_EACH.get(self.who, self.who)
+
+
+def has_room(windows: Sequence[QuotaWindow], found: Sequence[tuple[Taken, Taken]]) -> bool:
+    """Tell whether a reply may begin: nothing is used up by what windows hold and what is kept free of each."""
+    pairs = zip(windows, found, strict=True)
+    return not any(each.find_full(held + kept, OF_REPLIES) for each, (held, kept) in pairs)
+
+
+def window_around(per: Period, now: float) -> tuple[int, int]:
+    """Return when the hour or the day of local time that holds `now` began, and when it ends."""
+    local = datetime.fromtimestamp(now).astimezone()
+    if per == "day":
+        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+        return int(midnight.timestamp()), int((midnight + timedelta(days=1)).timestamp())
+    into = (local.minute * 60) + local.second  # an hour may begin at any minute of UTC's
+    return int(now) - into, int(now) - into + _HOUR
+
+
+class QuotaStore(Protocol):
+    """Where it is counted what was taken, by all processes together."""
+
+    async def take(
+        self, windows: Sequence[QuotaWindow], taken: Taken, /, *, checked: bool, ends: str = ""
+    ) -> tuple[Taken, ...]:
+        """Add to every window, in one step, and return what each held before; `checked`, not when one is full.
+
+        What was kept free under the id `ends` is so no longer.
+        """
+
+    async def reserve(
+        self, windows: Sequence[QuotaWindow], wanted: Reservation, process: str, is_there: Callable[[str], bool], /
+    ) -> tuple[tuple[Taken, Taken], ...]:
+        """Keep free what a reply takes at most, unless a window is full by what it holds and what others keep free.
+
+        Return both for each window. What a process keeps free that is not there any more does not count.
+        """
+
+    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[Taken, ...]:
+        """Return what each window holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWord:
+    """What quotas say: which measure is used up and why, with the rule and its place; and what is nearly used up."""
+
+    full: Measure | None = None
+    reason: str = ""
+    rule: str = ""
+    origin: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Meter(Protocol):
+    """Counts what callers take; None is returned where nothing limits them."""
+
+    def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaWord] | None:
+        """Say whether a call may run; with `spends` it is counted, unless it may not."""
+
+    def charge(
+        self,
+        caller: Caller,
+        taken: Taken,
+        /,
+        *,
+        is_priced: bool,
+        begins: Reservation | None = None,
+        ends: Reservation | None = None,
+    ) -> Awaitable[QuotaWord] | None:
+        """Count what replies took, and say whether there may be another one.
+
+        One that `begins` waits while those that are under way may take what is left; it has to be told when it `ends`.
+        """

@@ -1,0 +1,124 @@
+"""Lint of rules about arguments: conditions that can never hold, denies that another tool gets around; and of roles."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+from toolcrib.define.names import nearest
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import ArgumentRule, Rule
+
+from .arguments import TAINT, place_of
+from .conditions import UnjudgedError, make_test
+from .resolve import Roles, sender_key
+
+RoleFlaw = Literal["empty", "shadowed", "worn", "unknown"]
+Match = Callable[[str], set[str]]
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": (int, float),
+    "number": (int, float),
+    "boolean": bool,
+}
+
+
+def explain_dead(rule: ArgumentRule, tools: Iterable[Tool]) -> str:
+    """Say why a condition can hold for no call of these tools, "" when it can for some."""
+    why = ""
+    for tool in tools:
+        found = [each for name, wanted in json.loads(rule.when).items() if (each := _explain_never(tool, name, wanted))]
+        if not found:
+            return ""
+        why = why or found[0]
+    return why
+
+
+def _explain_never(tool: Tool, name: str, wanted: Any) -> str:
+    own, place = place_of(tool, name)
+    schema, known = tool.parameters, tool.parameters.get("properties", {})
+    tests = wanted if isinstance(wanted, Mapping) else {"in": [wanted]}
+    if place or name == TAINT:
+        known = {**known, own: {"type": "string"}}
+    if own not in known:
+        close = nearest(name, [*known, *tool.aliases, *tool.paths, *tool.urls])
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return "" if schema.get("additionalProperties", False) else f"{tool.name} has no argument {name!r}{hint}"
+    if tests.get("min", 0) > tests.get("max", tests.get("min", 0)):
+        return f"{name} cannot be at least {tests['min']} and at most {tests['max']}"
+    if "in" in tests and not tests["in"]:
+        return f"{name} can be none of no values"
+    globs = [each for each in (*tests.get("in", ()), tests.get("under")) if isinstance(each, str)]
+    if place == "path" and globs and all(_leads_out(each) for each in globs):
+        return f"no path of the workspace is {globs[0]!r}; write it from the root of the workspace, without .. or ~"
+    return _explain_value(name, tests, known[own])
+
+
+def _explain_value(name: str, tests: Mapping[str, Any], known: Any) -> str:
+    """Say why no value that a parameter takes can be meant."""
+    kind, values = known.get("type"), known.get("enum")
+    wanted = list(tests.get("in", ()))
+    if values is not None and wanted and not any(_fits(each, values) for each in wanted):
+        return f"{name} is one of {', '.join(map(str, values))}"
+    numbers, texts = {"min", "max"} & tests.keys(), {"matches", "host", "under"} & tests.keys()
+    is_wrong = (numbers and kind in ("string", "boolean")) or (texts and kind in ("integer", "number", "boolean"))
+    if is_wrong or (kind in _KINDS and wanted and not any(isinstance(each, _KINDS[kind]) for each in wanted)):
+        return f"{name} is a value of the type {kind}"
+    least, most = known.get("minimum", -math.inf), known.get("maximum", math.inf)
+    is_out = wanted and all(type(each) in (int, float) and not least <= each <= most for each in wanted)
+    if is_out or tests.get("min", least) > most or tests.get("max", most) < least:
+        return f"{name} is at least {least} and at most {most}"
+    return ""
+
+
+def _fits(wanted: Any, values: Sequence[Any]) -> bool:
+    """Tell whether one of the values is meant, as what takes away compares them."""
+    test = make_test(wanted, "", takes=True)
+    for each in values:
+        with suppress(UnjudgedError):
+            if test(each):
+                return True
+    return False
+
+
+def _leads_out(glob: str) -> bool:
+    return ".." in glob.split("/") or glob.startswith("~")
+
+
+def find_ways_around(
+    rule: ArgumentRule, scope: Rule, shut: set[str], tools: Mapping[str, Tool], match: Match
+) -> list[str]:
+    """Return the tools that can do by another name what an entry denies by path; `shut` are those denied outright."""
+    wanted = json.loads(rule.when)
+    named = [tools[name] for name in sorted(match(rule.tool))]
+    if not any(place_of(tool, name)[1] == "path" for tool in named for name in wanted):
+        return []
+    effects = {"write"} if any("write" in tool.effects for tool in named) else {"read"}
+    alike = {name for each in scope.when if each.kind == "deny" and each.when == rule.when for name in match(each.tool)}
+    # what runs programs reaches every file; what is searched or listed is judged by the argument, too
+    others = (tool for tool in tools.values() if (tool.paths and tool.effects & effects) or "execute" in tool.effects)
+    return [tool.name for tool in others if tool.has_body and tool.name not in alike | shut]
+
+
+def check_roles(roles: Roles, used: Iterable[tuple[str, str]]) -> Iterator[tuple[RoleFlaw, str, str, str]]:
+    """Yield kind, place, words and remedy of roles that are empty, twins or unknown; `used` are keys and places."""
+    seen: dict[frozenset[Any], str] = {}
+    for name, members in roles.items():
+        held = frozenset(map(sender_key, members))
+        if not held:
+            yield "empty", f"roles.{name}", f"role {name!r} holds nobody", "list its senders, or take it out"
+        elif (first := seen.setdefault(held, name)) != name:
+            what = f"role {name!r} holds the same senders as {first!r}"
+            yield "shadowed", f"roles.{name}", what, "use one of the two"
+        for member in members:
+            if sender_key(member)[0] in ("username", "name"):
+                what = f"{member!r} is a name that anyone can take, and all that the role may have with it"
+                yield "worn", f"roles.{name}", what, "use id: or e164:"
+    for key, place in used:
+        kind, role = sender_key(key)
+        if kind == "role" and role not in roles:
+            close = nearest(role, roles)
+            remedy = f"did you mean 'role:{close[0]}'?" if close else "write it under roles, or take it out"
+            yield "unknown", place, f"there is no role {role!r}, so that this is nobody", remedy
