@@ -28,19 +28,20 @@ if TYPE_CHECKING:
         TurnFinished,
         TurnStarted,
         Usage,
+        Warned,
     )
 
 _HOMES = {
     "define.event": (
         "CallDelta CallEvent Compacted Ending Event Received Replied ReplyEvent Retrying TextDelta "
-        "ThinkingDelta ToolFinished ToolProgress ToolStarted TurnFinished TurnStarted Usage"
+        "ThinkingDelta ToolFinished ToolProgress ToolStarted TurnFinished TurnStarted Usage Warned"
     ),
 }
 
 __all__ = [
     "CallDelta", "CallEvent", "Compacted", "Ending", "Event", "Received", "Replied", "ReplyEvent", "Retrying",
     "TextDelta", "ThinkingDelta", "ToolFinished", "ToolProgress", "ToolStarted", "TurnFinished", "TurnStarted",
-    "Usage",
+    "Usage", "Warned",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from hypothesis import strategies as st
 
 from toolcrib.agent.hooks import bind_guards, bind_observers
-from toolcrib.agent.invoke import CallPipeline
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ToolError

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
+from toolcrib.agent.invoke import invoke, invoke_all
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.define.record import Answered, Decided, Finished, Judged, RecordEntry, Started
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection, Verdict

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
+from toolcrib.agent.invoke import invoke, invoke_all
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx

@@ -1,17 +1,22 @@
 """The journal: what is handed in before what, who waits for what, and what happens when it cannot be kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
+from toolcrib.agent.hooks import bind_guards
 from toolcrib.agent.session_log import Journal
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
+from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import ToolFinished, ToolStarted
 from toolcrib.define.log import Began, Ended, Line, Said, SessionHead
 from toolcrib.define.message import Call
+from toolcrib.define.plugin import Ask
 from toolcrib.define.record import Finished, RecordEntry, Started
+from toolcrib.testing import FakeApprover
 from toolcrib.testing.models import ScriptedModel, call_reply, text_reply
 
 from .loop_worlds import KEY, Cues, World, call, check_pairs, user
@@ -128,6 +133,26 @@ async def test_of_two_calls_side_by_side_each_body_waits_for_its_own_start() -> 
         hand.sync()
         await settle()
     assert (await world.task).reason == "done"
+    await world.check_whole()
+
+
+async def test_nobody_is_asked_about_a_call_before_the_reply_that_made_it_is_on_the_disk() -> None:
+    async def ask(ctx: Ctx, args: Mapping[str, Any]) -> Ask:
+        return Ask("may it?")
+
+    hand, cues, approver = Hand(), Cues(), FakeApprover([False])
+    world = world_of(hand, call("a", "wait"), cues=cues)
+    world.window = {"guards": bind_guards([ask]), "approver": approver}
+    await world.begin()
+    await settle()
+    assert (hand.handed[:2], approver.asked) == (["said user", "said assistant"], [])
+    hand.sync()
+    await settle()
+    assert [asked.id for _, asked, _ in approver.asked] == ["a"]
+    while not world.task.done():
+        hand.sync()
+        await settle()
+    assert cues.happened == []
     await world.check_whole()
 
 

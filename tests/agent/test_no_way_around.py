@@ -6,9 +6,10 @@ in memory, and runs a battery of calls through every entry: the battery must go 
 
 import ast
 import asyncio
+import contextlib
 import importlib.util
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -344,12 +345,24 @@ def outcome_of(entries: Sequence[RecordEntry]) -> tuple[list[str], str, bool]:
     return kinds, last.code if last else "", last.ran if last else False
 
 
-async def battery(enter: Enter) -> list[str]:
-    """Make calls that must not run and one that must; return everything that is not as it has to be."""
-    probe = Probe()
-    wrong: list[str] = []
+def list_situations() -> Iterator[tuple[str, str, Sequence[str], dict[str, Any]]]:
+    """Yield calls that must not run and some that must: what is said of each, its code, and what is on record of it."""
+    yield "an allowed call", "", (), {"guards": [said_nothing]}
+    yield "a denied call", "denied", (), {"tools": {"deny": ["probe"]}}
+    yield "a call that nobody approves", "not_approved", (), {"tools": {"ask": ["probe"]}}
+    for what, code, answer in (("a refused call", "not_approved", False), ("an approved call", "", True)):
+        yield what, code, ["Answered"], {"tools": {"ask": ["probe"]}, "approver": FakeApprover([answer])}
+    yield "a blocked call", "blocked", ["Judged"], {"guards": [blocked]}
+    yield "a spoiled call", "bad_arguments", ["Judged"], {"guards": [spoiled]}
+    yield "a call with a list", "bad_arguments", (), {"call": CALL._replace(args={"text": ["a"]})}
+    yield "a call without text", "bad_arguments", (), {"call": CALL._replace(args={"txt": "a"})}
+    yield "an unknown name", "not_found", (), {"call": CALL._replace(name="prope")}
 
-    async def expect(what: str, code: str, said: Sequence[str] = (), **situation: Any) -> Seen:
+
+async def battery(enter: Enter) -> AsyncGenerator[str, None]:
+    """Make the calls; yield everything that is not as it has to be."""
+    probe = Probe()
+    for what, code, said, situation in list_situations():
         probe.ran.clear()
         got = await enter(Situation(probe=probe, **situation))
         kinds, told, ran = outcome_of(got.entries)
@@ -357,28 +370,15 @@ async def battery(enter: Enter) -> list[str]:
         body = [] if code else [("a", [*before, "Started"])]
         written = [*before, "Finished"] if code else [*before, "Started", "Finished"]
         if (kinds, told, ran, probe.ran) != (written, code, not code, body):
-            wrong.append(f"{what}: {kinds} {told!r}, ran {ran} with {probe.ran}")
+            yield f"{what}: {kinds} {told!r}, ran {ran} with {probe.ran}"
         if got.status != ("error" if code else "ok"):
-            wrong.append(f"{what}: told {got.status}")
-        return got
-
-    got = await expect("an allowed call", "", guards=[said_nothing])
-    decided = next((entry for entry in got.entries if isinstance(entry, Decided)), None)
-    if decided is None or decided.verdict is None or decided.verdict.decision != "allow":
-        wrong.append("an allowed call: its permission is not on record")
-    if "web:https://a.test" not in got.text:
-        wrong.append("an allowed call: outside text came without its fence")
-    await expect("a denied call", "denied", tools={"deny": ["probe"]})
-    await expect("a call that nobody approves", "not_approved", tools={"ask": ["probe"]})
-    for what, code, answer in (("a refused call", "not_approved", False), ("an approved call", "", True)):
-        human = FakeApprover([answer])
-        await expect(what, code, ["Answered"], tools={"ask": ["probe"]}, approver=human)
-    await expect("a blocked call", "blocked", ["Judged"], guards=[blocked])
-    await expect("a spoiled call", "bad_arguments", ["Judged"], guards=[spoiled])
-    await expect("a call with a list", "bad_arguments", call=CALL._replace(args={"text": ["a"]}))
-    await expect("a call without text", "bad_arguments", call=CALL._replace(args={"txt": "a"}))
-    await expect("an unknown name", "not_found", call=CALL._replace(name="prope"))
-    return wrong
+            yield f"{what}: told {got.status}"
+        if what == "an allowed call":
+            decided = next((entry for entry in got.entries if isinstance(entry, Decided)), None)
+            if decided is None or decided.verdict is None or decided.verdict.decision != "allow":
+                yield f"{what}: its permission is not on record"
+            if "web:https://a.test" not in got.text:
+                yield f"{what}: outside text came without its fence"
 
 
 Change = Callable[[ast.AST], ast.AST | None]
@@ -418,6 +418,13 @@ def no_gate(node: ast.AST) -> ast.AST | None:
     return None
 
 
+def no_human(node: ast.AST) -> ast.AST | None:
+    if isinstance(node, ast.Assign) and mentions(node.value, "_ask_if_left"):
+        node.value = ast.Constant(None)
+        return node
+    return None
+
+
 def no_check(node: ast.AST) -> ast.AST | None:
     match node:
         case ast.Call(func=ast.Attribute(attr="check"), args=[args]):
@@ -441,7 +448,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "the check": Mutation(no_check),
     "the guards": Mutation(without("guards")),
     "the check of what a guard rewrote": Mutation(no_check, "agent/hooks.py"),
-    "the human": Mutation(without("_ask")),
+    "the human": Mutation(no_human),
     "the record of what a guard says": Mutation(without("Judged")),
     "the record of the answer": Mutation(without("Answered")),
     "the fence": Mutation(no_fence),
@@ -486,22 +493,28 @@ def mutant(mutation: Mutation) -> ModuleType:
     return invoke
 
 
-def ran(enter: Enter) -> list[str]:
+def find_wrong(enter: Enter) -> str | None:
+    """Return the first that is not as it has to be."""
     logging.getLogger("toolcrib").addHandler(logging.NullHandler())
-    return asyncio.run(battery(enter))
+
+    async def find() -> str | None:
+        async with contextlib.aclosing(battery(enter)) as wrong:
+            return await anext(wrong, None)
+
+    return asyncio.run(find())
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_every_entry_passes_the_battery(entry: str) -> None:
-    assert ran(ENTRIES[entry](real_invoke)) == []
+    assert find_wrong(ENTRIES[entry](real_invoke)) is None
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_copy_passes_it_too(entry: str) -> None:
-    assert ran(ENTRIES[entry](copied(real_invoke.__name__, modules()["agent/invoke.py"]))) == []
+    assert find_wrong(ENTRIES[entry](copied(real_invoke.__name__, modules()["agent/invoke.py"]))) is None
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("removed", MUTATIONS)
 def test_no_entry_does_without(removed: str, entry: str) -> None:
-    assert ran(ENTRIES[entry](mutant(MUTATIONS[removed]))) != []
+    assert find_wrong(ENTRIES[entry](mutant(MUTATIONS[removed]))) is not None

@@ -10,8 +10,8 @@ import pytest
 from tests.agent.loop_worlds import Cues, belt_of, call, check_pairs, echo
 
 from toolcrib.agent.hooks import bind_guards
-from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import TurnSetup
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.subagent import Completion, RunListeners, agent_tool, run_agent
 from toolcrib.agent.subagent_report import Activity, Outcome, result_of
 from toolcrib.backends.stores.memory import MemoryRecord

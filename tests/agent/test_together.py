@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from toolcrib.agent.hooks import bind_guards
-from toolcrib.agent.invoke import CallPipeline, invoke_all
+from toolcrib.agent.invoke import invoke_all
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx

@@ -7,9 +7,9 @@ import pytest
 from tests.agent.loop_worlds import belt_of, text_of, user
 
 from toolcrib.agent.hooks import Moments
-from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import TurnSetup
 from toolcrib.agent.mailbox import Inbox
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.session_log import recall
 from toolcrib.agent.turn import Turns
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions

@@ -5,7 +5,9 @@ import threading
 
 import pytest
 
-from toolcrib.agent.invoke import CallPipeline, invoke, new_key
+from toolcrib.agent.invoke import invoke
+from toolcrib.agent.line import new_key
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import CallState, Ctx

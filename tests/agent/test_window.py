@@ -8,7 +8,8 @@ import pytest
 
 from toolcrib.adapter.fence import NOTICE
 from toolcrib.agent.hooks import bind_guards, bind_observers
-from toolcrib.agent.invoke import CallPipeline, invoke
+from toolcrib.agent.invoke import invoke
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError

@@ -34,6 +34,7 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
             "agents": {id: _agent(agent) for id, agent in settings.agents.items()},
             "channels": {name: _channel(channel) for name, channel in settings.channels.items()},
             "owners": list(settings.owners),
+            "roles": {name: list(members) for name, members in settings.roles.items()},
             "sandbox": settings.sandbox,
             "workspaceAccess": settings.workspace_access,
             "sources": {name: [origin, _section(lists)] for name, (origin, lists) in settings.sources.items()},
@@ -56,6 +57,7 @@ def settings_from(snapshot: _Json) -> policy.PolicySettings:
         agents={id: _agent_from(each) for id, each in snapshot["agents"].items()},
         channels={name: _channel_from(each) for name, each in snapshot["channels"].items()},
         owners=tuple(snapshot["owners"]),
+        roles={name: tuple(members) for name, members in snapshot.get("roles", {}).items()},
         sandbox=snapshot["sandbox"],
         workspace_access=snapshot["workspaceAccess"],
         sources={
@@ -91,7 +93,7 @@ def catalog_from(snapshot: list[_Json]) -> Catalog:
             optional=each["optional"],
             requires=tuple(each["requires"]),
         )
-        tools[tool.name] = replace(tool, source=each["source"])
+        tools[tool.name] = replace(tool, source=each["source"], other_names=tuple(each.get("otherNames", ())))
     return Catalog(tools)
 
 
@@ -104,6 +106,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
         "ownerOnly": tool.owner_only,
         "optional": tool.optional,
         "requires": list(tool.requires),
+        **({"otherNames": list(tool.other_names)} if tool.other_names else {}),
     }
 
 
@@ -242,7 +245,8 @@ class Belts:
         facts = self._facts(who, tuple(map(self._facts, who.ceiling)))
         belt = gate(catalog.tools, catalog.groups, layers_of(who), facts)
         seen = {name: made.get(name, tool).narrow_for(caller, self._channels) for name, tool in belt.tools.items()}
-        return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog))
+        aliases = {other: tool.name for tool in catalog.tools.values() for other in tool.other_names}
+        return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog), aliases=aliases)
 
     def _ask_factories(self, catalog: Catalog, who: ResolvedCaller) -> tuple[Catalog, Mapping[str, Tool]]:
         """Return the catalog for a caller, and what factories made for it; what one of its parents lacks, it lacks."""

@@ -4,17 +4,20 @@ Most bodies and hooks finish without ever suspending; for those a timer would co
 only puts itself on a list. The event loop gets to that list when, and only when, somebody waits, and sets timers for
 those that are still open by then. A body that blocks the loop could not be stopped by a timer either.
 
-A turn has a `Clock` instead, which stands still while a human is asked.
+A turn has a `Clock` instead, which stands still while a human is asked, or somebody else
+does the work of a call.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from toolcrib.define.caller import Caller
+from toolcrib.define.later import LaterWaiter
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Approver
+from toolcrib.define.result import Result
 
 log = logging.getLogger("toolcrib")
 
@@ -171,15 +174,45 @@ class Clock:
 
 
 class Unhurried:
-    """An approver whose time is not the turn's."""
+    """An approver whose time is not the turn's, asked once all that led to the question is kept.
 
-    def __init__(self, approver: Approver, clock: Clock) -> None:
-        self._approver, self._clock = approver, clock
+    Who answers after a kill has to find the call in its session, or nothing could go on.
+    """
+
+    def __init__(self, approver: Approver, clock: Clock, flush: Callable[[], Awaitable[None]]) -> None:
+        self._approver, self._clock, self._flush = approver, clock, flush
         self.writes_record = getattr(approver, "writes_record", False)
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
         self._clock.hold()
         try:
+            await self._flush()
             return await self._approver.approve(caller, call, reason, binding)
         finally:
             self._clock.go_on()
+
+
+class UnhurriedWaiter:
+    """Waits for what is finished later, in time that is not the turn's."""
+
+    def __init__(self, later: LaterWaiter, clock: Clock) -> None:
+        self._later, self._clock = later, clock
+        self.withdraw, self.take = later.withdraw, later.take
+
+    async def wait(self, call: Call, /) -> Result:
+        self._clock.hold()
+        try:
+            return await self._later.wait(call)
+        finally:
+            self._clock.go_on()
+
+
+def count_stops() -> int:
+    """Return how often the task that runs now was asked to stop."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def find_cancellation(error: BaseException) -> asyncio.CancelledError | None:
+    """Return the error when it is a cancellation from outside, which has to leave in the end."""
+    return error if isinstance(error, asyncio.CancelledError) and is_cancelled() else None

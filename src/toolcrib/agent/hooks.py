@@ -23,7 +23,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call, Message, Thinking
-from toolcrib.define.plugin import Allow, Ask, Block, Guard, Hook, Moment, Observer, Rewrite
+from toolcrib.define.plugin import Allow, Ask, Block, Guard, Hook, Moment, Observer, Rewrite, TimedObserver
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Basis, Selection
@@ -35,7 +35,7 @@ from .deadline import Deadline, is_cancelled
 log = logging.getLogger("toolcrib")
 
 _NESTED = frozenset({dict, list})
-_PATIENCE = 5.0  # seconds that an observer, or a hook on a moment, may take
+_PATIENCE = 5.0  # seconds that a hook on a moment may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,10 @@ def bind_guards(guards: Iterable[Hook | Guard]) -> tuple[BoundHook, ...]:
     return tuple(BoundHook(_as_async(hook.run), hook.name, hook.optional, hook.seconds, hook.tools) for hook in hooks)
 
 
-def bind_observers(observers: Iterable[Observer]) -> tuple[BoundHook, ...]:
+def bind_observers(observers: Iterable[TimedObserver | Observer]) -> tuple[BoundHook, ...]:
     """Return the observers ready to be called; none of them can block anything."""
-    return tuple(BoundHook(_as_async(each), getattr(each, "__name__", "a hook"), True, _PATIENCE) for each in observers)
+    hooks = map(TimedObserver.of, observers)
+    return tuple(BoundHook(_as_async(hook.run), hook.name, True, hook.seconds) for hook in hooks)
 
 
 def copy_args(args: Mapping[str, Any]) -> dict[str, Any]:

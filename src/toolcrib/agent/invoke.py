@@ -2,9 +2,10 @@
 
     1 the canonical name, looked up on the belt       6 the body, recorded as started, under its deadline
     2 the decision recorded                           7 observers
-    3 arguments renamed, coerced, checked             8 outside text fenced, then cut inside the fence
+    3 arguments renamed, coerced, checked, judged     8 outside text fenced, then cut inside the fence
     4 guards, each of which may block or rewrite      9 the outcome recorded
-    5 a human asked, where somebody says so; what guards and humans say is recorded
+      (what one rewrote is judged again)
+    5 a human asked, where somebody says so; what guards and humans say is recorded; then the call is counted
 
 Nothing but cancellation leaves as an exception: what fails comes back as a Result that says so. Whoever failed, its
 details hold `status`, `tool`, `error` (one line, redacted) and `code`; observers, watchers and the record get the same.
@@ -12,188 +13,57 @@ details hold `status`, `tool`, `error` (one line, redacted) and `code`; observer
 
 import asyncio
 import logging
-import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count, islice
-from secrets import token_hex
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
-import orjson
-
-from toolcrib.adapter.fence import NOTICE, new_token
+from toolcrib.adapter.fence import new_token
 from toolcrib.adapter.trim import (
-    RESULT_CHARS,
-    attribute,
-    error_text,
     is_failure,
-    is_long,
     present,
-    reason,
-    redact_result,
-    result_text,
 )
 from toolcrib.define.args import compare_args
 from toolcrib.define.context import Ctx, constructor
-from toolcrib.define.display import replace_halves
-from toolcrib.define.errors import ArgumentError, CribError, ToolError, make_unasked_error
-from toolcrib.define.event import CallEvent
-from toolcrib.define.marks import defuse
+from toolcrib.define.errors import ArgumentError, ToolError, make_unasked_error
+from toolcrib.define.later import LaterWaiter, pending_result
 from toolcrib.define.message import Call
 from toolcrib.define.names import canonical
 from toolcrib.define.plugin import Allow, Ask, Rewrite
-from toolcrib.define.ports import Approver, Blobs
 from toolcrib.define.record import Answered, Decided, Finished, Judged, Record, Started
-from toolcrib.define.result import Result, Text
+from toolcrib.define.result import Result
 from toolcrib.define.taint import MAX_SOURCES
-from toolcrib.define.tool import BodyRunner, Tool
+from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import NO_BASIS, Decision, Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
+from .argued import ArgumentJudgement, judge_arguments, use_grant
 from .belt import no_such_tool
-from .deadline import Deadline, is_cancelled, wait_to_end
+from .deadline import Deadline, find_cancellation, wait_to_end
 from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
+from .limits import count_call
 from .line import CallSlot, call_slots
 from .mailbox import CallWatcher
-from .shadow import Shadow
+from .outcome import (
+    FAILURES,
+    attribute_outside,
+    complete_failure,
+    describe_outcome,
+    failure_result,
+    note_adjusted,
+    present_result,
+    read_detail,
+    tell_failure,
+    tell_pending,
+)
+from .pipeline import CallPipeline
+from .retry import run_again
 
 log = logging.getLogger("toolcrib")
 
 
-Preview = Callable[[Tool, Ctx, Mapping[str, Any], dict[str, str]], Awaitable[Callable[[], Awaitable[None]]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallPipeline:
-    """What every call goes through: who looks at it before and after, and what all callers are bound by.
-
-    `redact` takes secrets out of a text, and is None when there is none to look for; `redact_errors`, where there is
-    one, is stricter and does it for errors. `timeout` and `limit` (characters of text for the model) hold for tools
-    that do not state their own, a `ceiling` for all. `notice` puts a warning before outside text, whatever its tool.
-    `watch` hears how calls go, and has no say in them. `bodies` is what tests put between a call and its body.
-    `rejudge` gives the belt that a call is judged by: the same one, or another one when other settings count by now.
-    `preview` adds to a question what the call would change, and returns what makes sure of it after the yes. `taint`
-    tells where content came from that the call may go back to. `shadow` is a policy on trial, which hears every verdict
-    and changes none.
-    """
-
-    record: Record
-    guards: tuple[BoundHook, ...] = ()
-    observers: tuple[BoundHook, ...] = ()
-    approver: Approver | None = None
-    preview: Preview | None = None
-    blobs: Blobs | None = None
-    redact: Callable[[str], str] | None = None
-    redact_errors: Callable[[str], str] | None = None
-    watch: Callable[[CallEvent], None] | None = None
-    timeout: float = 120.0
-    limit: int = RESULT_CHARS
-    ceiling: int = 0
-    notice: bool = False
-    bodies: BodyRunner = field(default_factory=BodyRunner)
-    rejudge: Callable[[Selection, Ctx], Selection] | None = None
-    taint: Callable[[], Collection[str]] = tuple
-    shadow: Shadow | None = None
-
-
-_numbers = count(1)
-
-
-def _prefix() -> str:
-    return f"call_{token_hex(12)}_"
-
-
-_process = _prefix()
-
-
-def new_key() -> str:
-    """Return a key that no call had before."""
-    return f"{_process}{next(_numbers)}"
-
-
-def _new_process() -> None:
-    global _process
-    _process = _prefix()  # a forked child must not go on with its parent's keys
-
-
-os.register_at_fork(after_in_child=_new_process)
-
-
-async def present_result(
-    result: Result, tool: Tool | None, belt: Selection, pipeline: CallPipeline, deadline: Deadline
-) -> Result:
-    """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
-    # 8
-    limit = (tool.limit if tool else None) or pipeline.limit
-    limit = min(limit, pipeline.ceiling or limit, result.limit or limit)
-    if is_plain(result, limit) and pipeline.redact is None:
-        return result
-    deadline.give(None)
-    if pipeline.redact is not None:
-        result = redact_result(result, pipeline.redact)
-    key = ""
-    if "result_get" in belt.tools and pipeline.blobs is not None and is_long(result, limit):
-        key = await _keep_whole(result, pipeline.blobs)
-    notice = NOTICE if pipeline.notice or (tool and tool.notice) else ""
-    return present(result, new_token(), limit, key=key, notice=notice)
-
-
-def is_plain(result: Result, limit: int) -> bool:
-    """Tell whether there is nothing to fence, to cut or to clean."""
-    if len(result.content) != 1:
-        return False
-    part = result.content[0]
-    return isinstance(part, Text) and part.source is None and len(part.text) <= limit and part.text.isascii()
-
-
-def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, source: str | None = None) -> Result:
-    """Return a failure in the form that all have: `{status, tool, error, code}`, one line, bounded and redacted.
-
-    `source` says where words of it came from when that is outside. No sentence of ours holds marks or tokens of chat
-    templates: where one does, somebody else's name or words are in it.
-    """
-    name = canonical(name) or name[:_NAME_CHARS]
-    if source is None and defuse(message) != message:
-        source = f"an error of {name}"
-    try:
-        words = error_text(message, pipeline.redact_errors or pipeline.redact or str)
-    except Exception:
-        log.exception("an error of %s could not be redacted", name)
-        words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
-    return Result.error(words, code=code[:_NAME_CHARS], details={"tool": name}, source=source)
-
-
-def complete_failure(result: Result, name: str, pipeline: CallPipeline, code: str = "failed") -> Result:
-    """Return a failure that somebody else made in the same form; what was gathered stays in content and details."""
-    told = result.details
-    if not isinstance(told, Mapping):
-        told = {} if told is None else {"details": told}
-    # a mere status is no sentence
-    cleared = result._replace(details={key: each for key, each in told.items() if key != "status"})
-    if redact := pipeline.redact_errors or pipeline.redact:
-        cleared = redact_result(cleared, redact)  # before anything is cut: half of a secret is not recognised
-    code = str(told.get("code") or ("timeout" if told.get("status") == "timeout" else code))
-    made = failure_result(name, reason(cleared) or "", code, pipeline)
-    return result._replace(content=result.content or made.content, details={**told, **made.details}, status="error")
-
-
-async def _keep_whole(result: Result, blobs: Blobs) -> str:
-    """Return the key under which the whole text is kept, "" when it could not be."""
-    sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
-    # the source goes with the text, so that every page of it is fenced again
-    whole = orjson.dumps({"source": next(iter(sources), None), "text": replace_halves(result_text(result))})
-    try:
-        return await blobs.put(whole)
-    except Exception:
-        log.exception("a long result could not be kept; the model gets its beginning")
-        return ""
-
-
 _NAME_CHARS = 64
-_FOREIGN = ("plugin:", "client:")  # bodies that somebody else wrote, and that run here
-_OUTSIDE = "mcp:"  # whatever tools of such a source give back is from outside, also when an observer rewrote it
-_FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
 _OWN_APPROVER = "the program's own approver"
 _DECISIONS: Mapping[type, Decision | Literal["rewrite"]] = {Allow: "allow", Ask: "ask", Rewrite: "rewrite"}
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
@@ -224,31 +94,33 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
     belt = belt if pipeline.rejudge is None else pipeline.rejudge(belt, ctx)
     name, verdict = call.name, belt.verdicts.get(call.name)
     if verdict is None:
-        name = canonical(name) or name[:_NAME_CHARS]
+        name = belt.find(name) or canonical(name) or name[:_NAME_CHARS]
         verdict = belt.verdicts.get(name)
-    watched = CallWatcher(pipeline.watch, ctx, verdict, pipeline.redact) if pipeline.watch else None
+    watch = pipeline.watch
+    watched = CallWatcher(watch, ctx, verdict, pipeline.redact, belt.tools.get(name)) if watch else None
     tool, cancelled, ours = _NOTHING_YET
     try:
         try:
-            tool, ctx, args = await _prepare(belt, verdict, ctx, pipeline, deadline, slot)
-            result = await _run_body(tool, ctx, args, pipeline, deadline)
-        except _FAILURES as error:
+            prepare = _prepare_resumed if course.resumed else _prepare
+            tool, ctx, args = await prepare(belt, verdict, ctx, pipeline, deadline, slot)
+            result = await _perform(belt, tool, ctx, args, pipeline, deadline, slot)
+        except FAILURES as error:
             course.stopped = True  # a body in a thread hears it now, and not when everybody was told
-            cancelled = _cancellation(error)
+            cancelled = find_cancellation(error)
             tool = tool if course.started else None
-            result, args = _failure(error, ctx, name, pipeline, tool), ctx.call.args
+            result, args = tell_failure(error, ctx, name, pipeline, tool), ctx.call.args
             ours = result
         try:
             if pipeline.observers:
                 ctx = ctx._replace(call=ctx.call._replace(name=name))
                 result = await _observe(ctx, args, result, pipeline, deadline)
             # a failure in our own words needs no fence, and still a source
-            result = result if result is ours else _attribute_outside(result, tool, ctx)
-            result = await present_result(_note_adjusted(result, course.adjusted), tool, belt, pipeline, deadline)
-        except _FAILURES as error:
-            cancelled = cancelled or _cancellation(error)
-            result = present(_failure(error, ctx, name, pipeline, tool), new_token(), pipeline.limit)
-        result = _attribute_outside(result, tool, ctx)
+            result = result if result is ours else attribute_outside(result, tool, ctx)
+            result = await present_result(note_adjusted(result, tool, course), tool, belt, pipeline, deadline)
+        except FAILURES as error:
+            cancelled = cancelled or find_cancellation(error)
+            result = present(tell_failure(error, ctx, name, pipeline, tool), new_token(), pipeline.limit)
+        result = attribute_outside(result, tool, ctx)
     finally:
         deadline.close()
         course.stopped = True
@@ -256,8 +128,7 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
             slot.release()
     # 9
     try:
-        status = "cancelled" if cancelled else result.status
-        code, why = ("", "") if status == "ok" else (_read_detail(result, "code"), _read_detail(result, "error"))
+        status, code, why = describe_outcome(result, course, is_cancelled=cancelled is not None)
         if writing := pipeline.record.write(_make_finished(call, name, status, code, course.started, why)):
             await wait_to_end(writing)
     except Exception as error:
@@ -289,28 +160,69 @@ async def _prepare(
     tainted = tuple(islice(pipeline.taint(), MAX_SOURCES))
     if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds, tainted)):
         await wait_to_end(writing)
-    if pipeline.shadow is not None and verdict is not None:
-        await pipeline.shadow.judge(ctx, verdict)
+    if pipeline.shadow is not None:
+        await pipeline.shadow.judge(ctx, belt, verdict, tainted)
     tool, questions = _permit(belt, verdict, why)
     # 3
     args = _check_args(tool, call)
     if call.name is not tool.name or call.args != args:
         ctx.course.adjusted = compare_args(call.args, args, tool.aliases)
         ctx = _with_checked_args(ctx, tool, args)
+    rules, judged = belt.rules_about and belt.rules_about(tool), None
+    if rules and not rules.passes(args, pipeline.taint):
+        ctx, args, judged = await _judge(belt, tool, ctx, args, questions, pipeline)
     # 4
+    before, by_rules, granted = args, len(questions), None
     ctx, args = await _hear_guards(tool, ctx, args, questions, pipeline, deadline)
+    is_asked_by_rules = len(questions) == by_rules
+    if rules and args != before:
+        ctx, args, judged = await _judge(belt, tool, ctx, args, questions, pipeline)
     # 5: a human takes the time it takes
     if questions:
         deadline.give(None)
-        await _ask(tool, ctx, args, questions, pipeline)
+        granted = await _ask_if_left(tool, ctx, args, questions, pipeline, by_rules=is_asked_by_rules)
+        ctx, args = (_with_checked_args(ctx, tool, granted.args), granted.args) if granted else (ctx, args)
         if pipeline.rejudge is not None and (now := pipeline.rejudge(belt, ctx)) is not belt:
             # other settings count since the question: the yes stands for a question, never for a no
             _permit(now, now.verdicts.get(tool.name), why)
-            ctx, args = await _hear_guards(tool, ctx, args, questions, pipeline, deadline)
+            ctx = await _hear_again(tool, ctx, args, questions, pipeline, deadline)
+            ctx, args, judged = await _judge(now, tool, ctx, args, questions, pipeline, shown=args if judged else None)
+    for each in filter(None, (judged, granted)):
+        ctx = each.confine(ctx)
     if slot:
         deadline.give(None)
         await slot.wait_exclusive(exclusive=tool.exclusive)
+    if pipeline.meter and (waiting := pipeline.meter.admit(ctx.caller, tool, spends=True)):
+        deadline.give(None)
+        await count_call(waiting, ctx, tool.name, pipeline.record)
     return tool, ctx, args
+
+
+def _make_changed_error(tool: Tool) -> ToolError:
+    return ToolError(f"what {tool.name} would do is no longer what a human said yes to; call it again", code="changed")
+
+
+async def _judge(  # noqa: PLR0913  all that one call has
+    belt: Selection,
+    tool: Tool,
+    ctx: Ctx,
+    args: Mapping[str, Any],
+    questions: list[Ask],
+    pipeline: CallPipeline,
+    shown: Mapping[str, Any] | None = None,
+) -> tuple[Ctx, Mapping[str, Any], ArgumentJudgement | None]:
+    """Return the call as the rules about its arguments leave it, paths resolved; raise ToolError when one denies it.
+
+    Or when a path leads elsewhere by now than it did when a human was `shown` it.
+    """
+    if (rules := belt.rules_about and belt.rules_about(tool)) is None:
+        return ctx, args, None
+    judged = await judge_arguments(rules, tool, ctx, args, pipeline.taint())
+    ctx = ctx if judged.args is args else _with_checked_args(ctx, tool, judged.args)
+    await judged.settle(ctx, questions, pipeline.record, belt.rule_grounds or belt.grounds)
+    if shown is not None and judged.args != shown:
+        raise _make_changed_error(tool)
+    return ctx, judged.args, judged
 
 
 async def _hear_guards(
@@ -325,12 +237,24 @@ async def _hear_guards(
             said = await guard.run(ctx, shown := copy_args(args))
             if said is None and shown == args == ctx.call.args:
                 continue
-        except _FAILURES as error:
+        except FAILURES as error:
             said = hook_failure(error, deadline)
         deadline.give(None)
         args = await _apply_word(guard, said, tool, ctx.call._replace(args=args), questions, pipeline.record)
         ctx = _with_checked_args(ctx, tool, args)
     return ctx, args
+
+
+async def _hear_again(
+    tool: Tool, ctx: Ctx, args: Mapping[str, Any], asked: Sequence[Ask], pipeline: CallPipeline, deadline: Deadline
+) -> Ctx:
+    """Return the call after the guards have said no more against it than a human has answered."""
+    questions = list[Ask]()
+    ctx, heard = await _hear_guards(tool, ctx, args, questions, pipeline, deadline)
+    seen, bound = ({each for ask in asks for each in ask.binding.items()} for asks in (asked, questions))
+    if heard != args or not bound <= seen:
+        raise _make_changed_error(tool)
+    return ctx
 
 
 async def _run_body(
@@ -345,14 +269,81 @@ async def _run_body(
     course.started, began = True, time.perf_counter()
     try:
         between = pipeline.bodies.between
-        result = await (between(tool, ctx, args) if between else tool.run(ctx, args))
+        run = partial(between, tool) if between else tool.run
+        result = await (run(ctx, args) if tool.retry is None else run_again(tool, run, ctx, args, pipeline.record))
     except asyncio.CancelledError:
         if deadline.was_missed():
             raise ToolError(f"{tool.name} did not finish within {seconds:g} seconds", code="timeout") from None
         raise
     finally:
         course.seconds = time.perf_counter() - began
-    return complete_failure(result, tool.name, pipeline) if is_failure(result) else result
+    return complete_failure(result, tool.name, pipeline) if is_failure(result) else tool.check_result(result)
+
+
+async def _perform(  # noqa: PLR0913  all that one call has
+    belt: Selection,
+    tool: Tool | None,
+    ctx: Ctx,
+    args: Mapping[str, Any],
+    pipeline: CallPipeline,
+    deadline: Deadline,
+    slot: CallSlot | None,
+) -> Result:
+    """Return what the body gives back or, where it left the work to others, what they complete the call with."""
+    course, later = ctx.course, pipeline.later
+    try:
+        if tool is None or course.resumed:  # the body ran before, in another process
+            result = pending_result(ctx.call.name, course.handle)
+        else:
+            result = await _run_body(tool, ctx, args, pipeline, deadline)
+        if not course.handle or later is None:
+            return result
+        deadline.give(None)
+        if slot:
+            slot.release()
+        return await _wait_for_later(belt, tool, ctx, result, pipeline, later)
+    except FAILURES:
+        if course.handle and later is not None:
+            course.left = not await wait_to_end(later.withdraw(ctx.call))
+        raise
+
+
+async def _prepare_resumed(
+    belt: Selection, verdict: Verdict | None, ctx: Ctx, pipeline: CallPipeline, *_: object
+) -> tuple[Tool | None, Ctx, Mapping[str, Any]]:
+    """Return the tool of a call whose body ran before, None where it has gone since; raise ToolError when it is denied.
+
+    The body does not run again; what came of it is still for nobody who may not use the tool any more.
+    """
+    try:
+        return None if verdict is None else _permit(belt, verdict, verdict.reason)[0], ctx, ctx.call.args
+    except ToolError:
+        if pipeline.later is not None:
+            await wait_to_end(pipeline.later.withdraw(ctx.call))
+        raise
+
+
+async def _wait_for_later(
+    belt: Selection, tool: Tool | None, ctx: Ctx, result: Result, pipeline: CallPipeline, later: LaterWaiter
+) -> Result:
+    """Return what a call was completed with; where no turn waits for that, that it is pending."""
+    course, call = ctx.course, ctx.call
+    if result.status != "pending":  # the body has done without
+        await later.withdraw(call)
+        return result
+    if not course.resumed:
+        if not course.in_turn:
+            return result
+        ended = _make_finished(call, call.name, "pending", "", True, tell_pending(course))
+        if writing := pipeline.record.write(ended):
+            await wait_to_end(writing)
+    ctx.progress(result)
+    done = await later.wait(call)
+    if tool is not None and pipeline.rejudge is not None:  # whoever waited may be denied it by now
+        _permit(now := pipeline.rejudge(belt, ctx), now.verdicts.get(tool.name), f"{tool.name} has gone")
+    if is_failure(done):
+        return complete_failure(done, call.name, pipeline)
+    return done if tool is None else tool.check_result(done)
 
 
 async def _observe(ctx: Ctx, args: Any, result: Result, pipeline: CallPipeline, deadline: Deadline) -> Result:
@@ -365,28 +356,15 @@ async def _observe(ctx: Ctx, args: Any, result: Result, pipeline: CallPipeline, 
             # a copy of the details: what an observer does to those of a failure changes nothing
             shown = result._replace(details={**result.details}) if result.status == "error" else result
             said = await observer.run(ctx, args, shown)
-        except _FAILURES as error:
+        except FAILURES as error:
             said = hook_failure(error, deadline)
         if said is None or not ctx.course.started:
             continue
         changed = apply_observer(observer, said, name, result)
         if changed is not result and is_failure(changed):
-            changed = complete_failure(changed, name, pipeline, _read_detail(result, "code") or "failed")
+            changed = complete_failure(changed, name, pipeline, read_detail(result, "code") or "failed")
         result = changed
     return result
-
-
-def _attribute_outside(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
-    """Return the result with where it is from, where that is outside."""
-    outside = tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
-    return result if outside is None else attribute(result, outside)
-
-
-def _note_adjusted(result: Result, adjusted: Sequence[Mapping[str, Any]]) -> Result:
-    """Return the result with the arguments that were read otherwise than they were written in its details."""
-    if not adjusted or not isinstance(result.details, Mapping | None):
-        return result
-    return result._replace(details={**(result.details or {}), "adjusted": adjusted})
 
 
 def _permit(belt: Selection, verdict: Verdict | None, why: str) -> tuple[Tool, list[Ask]]:
@@ -432,9 +410,19 @@ async def _apply_word(
     return args
 
 
-async def _ask(tool: Tool, ctx: Ctx, args: Mapping[str, Any], questions: Sequence[Ask], pipeline: CallPipeline) -> None:
-    """Wait for a human, outside the call's deadline; with nobody to ask, the answer is no."""
+async def _ask_if_left(
+    tool: Tool, ctx: Ctx, args: Mapping[str, Any], questions: Sequence[Ask], pipeline: CallPipeline, *, by_rules: bool
+) -> ArgumentJudgement | None:
+    """Wait for a human, outside the call's deadline; nobody is asked about what is used up, and nobody is a no.
+
+    A grant may answer what only rules ask: what is returned then holds the call to it.
+    """
     approver = pipeline.approver
+    if pipeline.meter and (waiting := pipeline.meter.admit(ctx.caller, tool, spends=False)):
+        await count_call(waiting, ctx, tool.name, pipeline.record)
+    desk = pipeline.grants if by_rules else None
+    if desk and (granted := await use_grant(desk, tool, ctx, args, tuple(pipeline.taint()))):
+        return granted
     reason, binding = "; ".join(question.reason for question in questions), dict[str, str]()
     for name, value in (bound for question in questions for bound in question.binding.items()):
         if binding.setdefault(name, value) != value:
@@ -451,46 +439,4 @@ async def _ask(tool: Tool, ctx: Ctx, args: Mapping[str, Any], questions: Sequenc
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved", for_model=told)
     if check is not None:
         await check()
-
-
-def _cancellation(error: BaseException) -> asyncio.CancelledError | None:
-    """Return the error when it is a cancellation from outside, which has to leave in the end."""
-    return error if isinstance(error, asyncio.CancelledError) and is_cancelled() else None
-
-
-def _failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
-    """Return a failure as the model may read it: what is raised on purpose in its own words, a bug of ours in ours.
-
-    A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by.
-    """
-    words, code, source = _read(error), "failed", None
-    if isinstance(error, CribError):
-        # a subclass of somebody else's may have forgotten what ours hold
-        code, source = str(getattr(error, "code", code)), getattr(error, "source", None) or ctx.course.outside
-    elif isinstance(error, asyncio.CancelledError):
-        words, code = f"{name} was cancelled", "cancelled"
-    else:
-        log.error("tool %s failed in call %s", name, ctx.call.id, exc_info=error)
-        kind, code = type(error).__name__, "bug"
-        if ran is not None and ran.source.startswith(_FOREIGN):
-            words = f"{name} failed ({kind}): {words or 'it did not say why'}"
-        else:
-            words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
-    result, told = failure_result(name, words, code, pipeline, source), str(getattr(error, "for_model", ""))
-    # words from outside are fenced, and these would stand without a fence
-    return result if source or defuse(told) != told else result._replace(for_model=told)
-
-
-def _read(error: BaseException) -> str:
-    """Return what an exception says, "" where that cannot be read."""
-    try:
-        return str(error).strip()
-    except _FAILURES:
-        log.exception("an exception of the type %s cannot be read", type(error).__name__)
-        return ""
-
-
-def _read_detail(result: Result, key: str) -> str:
-    """Return what the details of a failure hold under a key."""
-    details = result.details
-    return str(details.get(key, "")) if result.status == "error" and isinstance(details, Mapping) else ""
+    return None

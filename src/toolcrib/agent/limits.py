@@ -1,15 +1,23 @@
-"""What a turn has taken, against its limits, and whether it goes round in circles."""
+"""What a turn and its calls have taken, against limits and quotas, and whether it goes round in circles."""
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 
+from toolcrib.define.caller import Caller
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Usage
 from toolcrib.define.marks import MARK
 from toolcrib.define.message import Call
-from toolcrib.define.model import Price
+from toolcrib.define.model import ModelCard, Price
+from toolcrib.define.quota import Meter, QuotaWord, Reservation, Taken
+from toolcrib.define.record import Judged, Record
 from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.turn import Limits
+from toolcrib.define.verdict import Basis
+
+from .deadline import wait_to_end
 
 
 class Spent:
@@ -18,8 +26,9 @@ class Spent:
     The last words of a turn that was stopped come behind that.
     """
 
-    def __init__(self, limits: Limits, above: "Spent | None" = None) -> None:
+    def __init__(self, limits: Limits, above: "Spent | None" = None, meter: Meter | None = None) -> None:
         self._limits, self._above = limits, above  # what a subagent takes counts in the turn above it, too
+        self._meter, self._uncharged = meter, Taken()
         self.steps = 0
         self.usage = Usage()
         self.cost: float | None = 0.0
@@ -29,16 +38,40 @@ class Spent:
         self.steps += 1
         return self.add_aside(usage, price)
 
-    def add_aside(self, usage: Usage, price: Price | None) -> float | None:
-        """Count what was no step of the turn: a summary, a subagent."""
+    def add_aside(self, usage: Usage, price: Price | None, *, is_charged: bool = False) -> float | None:
+        """Count what was no step of the turn: a summary, a subagent, by which it `is_charged` to quotas already."""
         if self._above is not None:
-            self._above.add_aside(usage, price)
+            self._above.add_aside(usage, price, is_charged=True)
         if not usage.input and not usage.output:
             return 0.0
         self.usage += usage
         cost = price.of(usage) if price else None
+        if not is_charged:
+            self._uncharged += Taken(tokens=usage.input + usage.output, cost=cost or 0.0)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         return cost
+
+    async def charge(
+        self,
+        caller: Caller,
+        price: Price | None,
+        begins: Reservation | None = None,
+        ends: Reservation | None = None,
+    ) -> QuotaWord:
+        """Count against quotas what was taken since the last time, each reply once; return what they say of more.
+
+        A reply that `begins` has what it may take kept free for it, until it is told that it `ends`.
+        """
+        if self._meter is None:
+            return QuotaWord()
+        taken, self._uncharged = self._uncharged, Taken()
+        is_priced = price is not None and self.cost is not None
+        waiting = self._meter.charge(caller, taken, is_priced=is_priced, begins=begins, ends=ends)
+        try:
+            return QuotaWord() if waiting is None else await waiting
+        except ToolError:
+            self._uncharged += taken  # the end of the turn tries again
+            raise
 
     def over(self) -> tuple[Ending, str] | None:
         """Return which limit is reached, and the sentence that says so."""
@@ -65,6 +98,26 @@ class Spent:
     def above_budget(self) -> tuple[Ending, str] | None:
         """Return which limit on tokens or money is reached in a turn above."""
         return self._above.over_budget() if self._above is not None else None
+
+
+def reserve_for(card: ModelCard) -> Reservation:
+    """Return what a reply of a model takes at most: what it is shown and says fit its window."""
+    most = Usage(input=card.window), Usage(output=card.window)
+    return Reservation(Taken(tokens=card.window, cost=max(map(card.price.of, most)) if card.price else 0.0))
+
+
+async def count_call(waiting: Awaitable[QuotaWord], ctx: Ctx, name: str, record: Record) -> None:
+    """Wait for what quotas say of a call; raise ToolError, on record, when nothing is left of one."""
+    word = await waiting
+    if word.full:
+        said = Judged(ctx.call, "quota", "deny", word.reason, Basis(word.rule, word.origin))
+        if writing := record.write(said):
+            await wait_to_end(writing)
+        told = f"Refused: {word.reason}. Do not try again before; tell the user."
+        raise ToolError(f"{name} is over its quota: {word.reason}", code="quota", for_model=told)
+    if warn := ctx.course.warn:
+        for sentence in word.warnings:
+            warn(sentence)
 
 
 _TOKEN = re.compile(f'{MARK} id="[0-9a-f]+"')

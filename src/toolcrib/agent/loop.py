@@ -8,7 +8,7 @@ ends, the history is whole: every call has an answer, and says so when it did no
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,11 +31,14 @@ from toolcrib.define.event import (
     ToolProgress,
     ToolStarted,
     TurnFinished,
+    Warned,
 )
+from toolcrib.define.later import LaterWaiter, PendingCall
 from toolcrib.define.log import Ended, Said
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import Choice, Effort, History, Model, Request
 from toolcrib.define.ports import Approver
+from toolcrib.define.quota import Reservation
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
@@ -43,13 +46,15 @@ from toolcrib.define.verdict import Selection
 from toolcrib.policy.taint import TaintRules
 
 from .compact import ShortHistory
-from .deadline import Clock, Unhurried, wait_to_end
+from .deadline import Clock, Unhurried, UnhurriedWaiter, count_stops, wait_to_end
 from .declare import Declarations
 from .hooks import taint_guards
-from .invoke import CallPipeline, failure_result, invoke, new_key
-from .limits import Repeats, Spent
-from .line import CallSlot, call_slots
+from .invoke import invoke
+from .limits import Repeats, Spent, reserve_for
+from .line import CallInTurn, CallSlot, call_slots, new_key, with_unique_ids
 from .mailbox import Inbox, OrderedEmitter
+from .outcome import failure_result
+from .pipeline import CallPipeline
 from .retry import Retries, reply_to
 from .session_log import Journal
 
@@ -82,7 +87,8 @@ class TurnSetup:
 
     `after_outside` says what is asked about or denied once something from outside was read. `shown` are the tools that
     the model is told of, where that is not the whole belt; `is_done` ends the turn behind the calls that made it true.
-    It begins with the calls that are `waiting` since another process took the last reply.
+    It begins with the calls that are `waiting` since another process took the last reply; of those `pending`, by their
+    keys, the body has run there.
     """
 
     model: Model
@@ -102,6 +108,7 @@ class TurnSetup:
     shown: tuple[Tool, ...] | None = None
     is_done: Callable[[], bool] | None = None
     waiting: tuple[Call, ...] = ()
+    pending: Mapping[str, PendingCall] = field(default_factory=dict)
 
 
 _going: "ContextVar[Loop | None]" = ContextVar("toolcrib_turn", default=None)
@@ -117,9 +124,8 @@ class Loop:
 
     def __init__(self, setup: TurnSetup, history: History, journal: Journal, emit: Callable[[Event], None]) -> None:
         self.setup, self.history, self.journal = setup, history, journal
-        self._emit, self._inbox = OrderedEmitter(emit), setup.inbox
-        self._clock = Clock(setup.limits.seconds)
-        approver, guards = setup.pipeline.approver, setup.pipeline.guards
+        self._emit, self._inbox, self._clock = OrderedEmitter(emit), setup.inbox, Clock(setup.limits.seconds)
+        approver, guards, later = setup.pipeline.approver, setup.pipeline.guards, setup.pipeline.later
         self._pipeline = replace(
             setup.pipeline,
             record=journal,
@@ -128,13 +134,17 @@ class Loop:
             watch=self._hear,
             # a quarter of what the model can be shown, at four characters a token
             ceiling=setup.model.card.window,
-            approver=None if approver is None else Unhurried(approver, self._clock),
+            approver=None if approver is None else Unhurried(approver, self._clock, journal.flush),
+            later=None if later is None else UnhurriedWaiter(later, self._clock),
         )
         self.declarations = Declarations(setup.belt, setup.model.card)
         above = current_turn()
-        self._spent = Spent(setup.limits, above.spent if above else None)
+        self._spent = Spent(setup.limits, above.spent if above else None, setup.pipeline.meter)
+        self._reserved = reserve_for(setup.model.card)  # while a reply is under way
+        self._notes: list[str] = []  # for the person, behind the last words
         self._repeats = Repeats(setup.limits.repeats)
-        self._open = {call.key: _Open(call) for call in setup.waiting}  # of the last reply, until all are answered
+        # of the last reply, until all are answered
+        self._open = {call.key: CallInTurn(call, setup.pending.get(call.key)) for call in setup.waiting}
         self._text = ""
         self._cut_off = 0
         self._has_overflowed = False
@@ -150,9 +160,14 @@ class Loop:
         """Who is asked; the time of the turn, and of those above it, stands still meanwhile."""
         return self._pipeline.approver
 
+    @property
+    def later(self) -> LaterWaiter | None:
+        """What calls wait through that are finished later; the time of the turn stands still meanwhile, too."""
+        return self._pipeline.later
+
     async def run(self) -> TurnFinished:
         """Answer what stands last in the history. Cancelled, it leaves as cancelled, after the history was mended."""
-        self._stops = _stops()
+        self._stops = count_stops()
         going = _going.set(self)
         try:
             return await self._run()
@@ -201,7 +216,7 @@ class Loop:
             self._raise_if_stopped()
         while True:
             self.journal.check()
-            if over := self._spent.over():
+            if over := self._spent.over() or await self.charge(begins=self._reserved):
                 return over
             if heard := self._inbox.next_steering() or (self._inbox.next_following() if is_answered else None):
                 said = self._say(heard)
@@ -210,6 +225,7 @@ class Loop:
                 self._emit(Received(said))
             replied = await self._ask_model()
             message = self._take_reply(replied)
+            await self.charge(ends=self._reserved)  # its calls may wait for days, and others ask meanwhile
             self.journal.check()
             self._raise_if_stopped()
             ended = self._outcome(message, replied)
@@ -227,9 +243,20 @@ class Loop:
                 return ended
             is_answered = ended == _DONE
 
+    async def charge(
+        self, model: Model | None = None, begins: Reservation | None = None, ends: Reservation | None = None
+    ) -> _How | None:
+        """Count what replies took against quotas; return which leaves no room for one more, of this model, and why."""
+        price = (model or self.setup.model).card.price
+        word = await self._spent.charge(self.setup.caller, price, begins, ends)
+        self._notes += [f"{each}." for each in (*word.warnings, word.reason) if each]
+        for sentence in word.warnings:
+            self._emit(Warned(sentence))
+        return None if word.full is None or word.full == "calls" else (word.full, word.reason)
+
     def _raise_if_stopped(self) -> None:
         """Stop also when a body or a model has swallowed the word."""
-        if _stops() > self._stops:
+        if count_stops() > self._stops:
             raise asyncio.CancelledError
 
     async def _ask_model(self) -> Replied:
@@ -253,8 +280,9 @@ class Loop:
         It is asked within what the model has read already, and what it is told for it is kept nowhere. Where there is
         no such reply, the turn ends as it would have. A subagent has a last reply of its own.
         """
-        is_priceless = reason == "cost" and self._spent.cost is None  # what another one costs nobody knows
-        if reason not in _WORDS_AFTER or self.setup.is_done is not None or is_priceless:
+        # what another one costs nobody knows, or a quota has no room for it
+        is_silent = (reason == "cost" and self._spent.cost is None) or f"{sentence}." in self._notes
+        if reason not in _WORDS_AFTER or self.setup.is_done is not None or is_silent:
             return
         if reason == "timeout":
             if not any(still.course.started for still in self._open.values()):  # it is the model that took too long
@@ -280,7 +308,7 @@ class Loop:
     def _take_reply(self, replied: Replied, *, is_step: bool = True) -> Message:
         """Take a reply into the history and the log; each of its calls gets the id and the key it keeps."""
         message = replied.message
-        calls = _with_unique_ids(message.calls)
+        calls = with_unique_ids(message.calls, new_key)
         message = Message(
             role="assistant",
             content=message.content,
@@ -293,7 +321,7 @@ class Loop:
         cost = add(replied.usage, self.setup.model.card.price)
         self.history.append(message, replied.usage)
         self.journal.add(Said(message, replied.usage, cost))
-        self._open = {call.key: _Open(call) for call in calls}
+        self._open = {call.key: CallInTurn(call) for call in calls}
         self._text = "".join(part.text for part in message.content if isinstance(part, Text)) or self._text
         self._emit(Replied(message, replied.usage, replied.error, replied.retry))
         return message
@@ -356,7 +384,7 @@ class Loop:
         self._answer()
         return [(still.call, result) for still, result in zip(opened, results, strict=True)]
 
-    async def _run_call(self, still: "_Open", slot: CallSlot | None) -> Result:
+    async def _run_call(self, still: CallInTurn, slot: CallSlot | None) -> Result:
         """Run one call; its answer is kept before anybody is told of it, while the model may be asked already."""
         setup, call = self.setup, still.call
         result = await invoke(setup.belt, Ctx(call, setup.caller, still.course, setup.ports), self._pipeline, slot)
@@ -366,6 +394,9 @@ class Loop:
             message = await setup.keep(call, message)
         still.answer = message
         self.journal.add(Said(message))
+        if still.course.handle and self.later is not None:
+            await wait_to_end(self.journal.flush())
+            await self.later.take(call)
         if self.journal.is_settled:
             self._emit_outcome(still)
         else:
@@ -379,10 +410,12 @@ class Loop:
         return await invoke(setup.belt, ctx, setup.pipeline)
 
     def _hear(self, event: CallEvent) -> None:
-        still = self._open.get(event.call.key)
+        still = self._open.get(event.call.key) if event.call else None
         if still is None:
             return
         match event:
+            case Warned(sentence=sentence):
+                self._notes.append(f"{sentence}.")
             case ToolStarted():
                 still.is_shown = True
             case ToolProgress():
@@ -392,11 +425,11 @@ class Loop:
                 return
         self._emit(event)
 
-    def _emit_outcome(self, still: "_Open", failure: ToolError | None = None) -> None:
+    def _emit_outcome(self, still: CallInTurn, failure: ToolError | None = None) -> None:
         if (event := self._take_outcome(still, failure)) is not None:
             self._emit(event)
 
-    def _take_outcome(self, still: "_Open", failure: BaseException | None) -> ToolFinished | None:
+    def _take_outcome(self, still: CallInTurn, failure: BaseException | None) -> ToolFinished | None:
         """Return what came of a call, once."""
         if not still.is_shown or still.outcome is None:
             return None
@@ -406,10 +439,10 @@ class Loop:
         what = "what came of it could not be kept" if still.course.started else "it was not run"
         return ToolFinished(still.call, self._fail(still, f"{what}: {failure}", "unrecorded"))
 
-    def _fail(self, still: "_Open", words: str, code: str) -> Result:
+    def _fail(self, still: CallInTurn, words: str, code: str) -> Result:
         return failure_result(still.call.name, words, code, self._pipeline)
 
-    def _answer(self, why: str = "") -> list["_Open"]:
+    def _answer(self, why: str = "") -> list[CallInTurn]:
         """Put the answers of all calls into the history, in their order; those that have none are told why."""
         answered = list(self._open.values())
         for still in answered:
@@ -422,7 +455,7 @@ class Loop:
         self._open = {}
         return answered
 
-    def _missing_result(self, still: "_Open", why: str) -> Result:
+    def _missing_result(self, still: CallInTurn, why: str) -> Result:
         """Return what is known of a call that never ran, or was stopped while it did."""
         if not still.course.started:
             return self._fail(still, f"this call was not run: {why}", "not_run")
@@ -448,6 +481,7 @@ class Loop:
         failure: ToolError | None = None
         try:
             await self.journal.flush()
+            await self.charge(ends=self._reserved)
         except ToolError as error:
             failure = error
             if reason in ("done", "stopped"):
@@ -461,40 +495,5 @@ class Loop:
             self._emit_outcome(still, failure)
         if reason == "done" and self.setup.send is not None:
             self._text = await self.setup.send(self._text)
-        return TurnFinished(reason, self._text, sentence, spent.steps, spent.usage, spent.cost)
-
-
-class _Open:
-    """A call of the last reply: how far it is, what it has shown so far, and its answer, once there is one.
-
-    `is_shown` while watchers know that it was taken up and not what came of it; `is_done` when its body is through.
-    """
-
-    __slots__ = ("answer", "call", "course", "is_done", "is_shown", "outcome", "partial")
-
-    def __init__(self, call: Call) -> None:
-        self.call, self.course, self.partial = call, CallState(), Result()
-        self.is_shown = self.is_done = False
-        self.answer: Message | None = None
-        self.outcome: ToolFinished | None = None
-
-
-def _with_unique_ids(calls: Iterable[Call]) -> tuple[Call, ...]:
-    """Return the calls of a reply, each with a key, and with an id that no other of them has: all get their answer."""
-    ids, keys, apart = set[str](), set[str](), list[Call]()
-    for call in calls:
-        id, key, number = call.id, call.key, 1
-        while id in ids:
-            number += 1
-            id = f"{call.id}-{number}"
-        if not key or key in keys:
-            key = new_key()
-        ids.add(id)
-        keys.add(key)
-        apart.append(call if id is call.id and key is call.key else call._replace(id=id, key=key))
-    return tuple(apart)
-
-
-def _stops() -> int:
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
+        text = "\n\n".join(dict.fromkeys(filter(None, (self._text, *self._notes))))
+        return TurnFinished(reason, text, sentence, spent.steps, spent.usage, spent.cost)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from toolcrib.adapter.trim import for_watchers, redact_result
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
-from toolcrib.define.event import CallEvent, Event, ToolFinished, ToolProgress, ToolStarted
+from toolcrib.define.event import CallEvent, Event, ToolFinished, ToolProgress, ToolStarted, Warned
 from toolcrib.define.message import Message
 from toolcrib.define.result import Result
+from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Verdict
 
 log = logging.getLogger("toolcrib")
@@ -121,12 +122,17 @@ class CallWatcher:
         ctx: Ctx,
         verdict: Verdict | None,
         redact: Callable[[str], str] | None = None,
+        tool: Tool | None = None,
     ) -> None:
         self._redact = redact
         self._watch, self._call, self._course = watch, ctx.call, ctx.course
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        ctx.course.watch = self.progress
-        self._tell(ToolStarted(self._call, verdict))
+        ctx.course.watch, ctx.course.warn = self.progress, self.warn
+        self._tell(ToolStarted(self._call, verdict, tool.label if tool else ""))
+
+    def warn(self, sentence: str) -> None:
+        """Tell that a quota is nearly used up."""
+        self._tell(Warned(sentence, self._call))
 
     def progress(self, partial: Result) -> None:
         """Tell what a body has so far; a body in a thread is heard on the loop's thread."""

@@ -25,7 +25,8 @@ from toolcrib.define.ports import Workspace
 from toolcrib.define.result import Text
 
 from .hooks import taint_guards
-from .invoke import invoke, new_key
+from .invoke import invoke
+from .line import new_key
 from .loop import Loop, TurnSetup
 from .retry import ignore, reply_to
 

@@ -1,14 +1,13 @@
 """Decisions made again: recorded grounds to a judge that says whether a recorded decision follows from them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from toolcrib.define.agent import COMPLETE
 from toolcrib.define.caller import Caller
-from toolcrib.define.names import canonical
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.command.judge import judge_strictest
 from toolcrib.policy.command.rules import CommandRules
@@ -39,6 +38,8 @@ def judge_from(grounds: _Json) -> Callable[[_Json], str]:
     def judge(decided: _Json) -> str:
         try:
             if "seen" in decided:
+                if decided.get("by") == "argument" or "verdict" in decided:  # the second of a policy on trial
+                    return _difference_by_arguments({**decided, **decided.get("verdict", {})}, belts)
                 return _compare_taint(decided, settings, belts.catalog)
             caller = _caller_from(decided["caller"])
             if decided["call"]["name"] == COMPLETE and caller.parents and agent_of(caller) in settings.mandates:
@@ -48,6 +49,18 @@ def judge_from(grounds: _Json) -> Callable[[_Json], str]:
             return f"it cannot be read ({type(error).__name__}: {error})"
 
     return judge
+
+
+def _difference_by_arguments(judged: _Json, belts: Belts) -> str:
+    """Return how a judgement about arguments differs from what follows from the rules and what they looked at."""
+    seen = judged["seen"]
+    belt = belts.belt_for(_caller_from(seen["caller"]))
+    tool = replace(belts.catalog.tools[seen["tool"]], paths=tuple(seen["paths"]), urls=tuple(seen["urls"]))
+    rules = belt.rules_about and belt.rules_about(tool)
+    found = rules.judge(seen["values"]) if rules else None
+    derived = {name: getattr(found, name, None) for name in ("decision", "rule", "origin", "reason")}
+    unlike = [name for name, value in derived.items() if judged.get(name) != value]
+    return f"its {unlike[0]} is not {derived[unlike[0]]!r}" if unlike else ""
 
 
 def _judge_commands(grounds: _Json) -> Callable[[_Json], str]:
@@ -84,7 +97,7 @@ def _compare_taint(judged: _Json, settings: PolicySettings, catalog: Catalog) ->
 def _difference(decided: _Json, belt: Selection) -> str:
     name, written = decided["call"]["name"], decided.get("verdict")
     if isinstance(name, str):
-        verdict = belt.verdicts.get(name) or belt.verdicts.get(canonical(name) or "")
+        verdict = belt.verdicts.get(belt.find(name) or "")
         reason = no_such_tool(name, belt)
     else:  # cut: which tool it named is known from the verdict alone
         verdict = belt.verdicts.get(written["tool"]) if written else None

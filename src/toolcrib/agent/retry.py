@@ -1,17 +1,24 @@
-"""Asking a model until it has answered: the one place where a failed reply is asked for again."""
+"""Trying again: a model is asked until it has answered, and a body that only reads is run again where it says so."""
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
+from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event, Replied, Retrying, TextDelta
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model, Request
-from toolcrib.define.result import Text
+from toolcrib.define.record import Judged, Record
+from toolcrib.define.result import Result, Text
+from toolcrib.define.tool import REPEATABLE, Run, Tool
 
+from .deadline import wait_to_end
 from .limits import Babble
 
 log = logging.getLogger("toolcrib")
@@ -80,3 +87,27 @@ def _broken_reply(model: Model, said: list[str], error: str) -> Replied:
     text = "".join(said)
     content = (Text(text),) if text else ()
     return Replied(Message(role="assistant", content=content, finish="error", by=model.card.name), error=error)
+
+
+_RETRY_SECONDS = 0.1  # before a body is run again for the first time, doubled each time
+
+
+async def run_again(tool: Tool, run: Run, ctx: Ctx, args: Mapping[str, Any], record: Record) -> Result:
+    """Run the body of a tool that only reads until it does not fail for a passing reason, as often as it says."""
+    times, codes = tool.retry if tool.retry and tool.effects <= REPEATABLE else (0, frozenset())
+    for tried in count(1):
+        try:
+            result = await run(ctx, args)
+            told = result.details if result.status == "error" and isinstance(result.details, Mapping) else {}
+            code = told.get("code")
+            if tried > times or code not in codes:
+                return result
+        except ToolError as error:
+            code = error.code
+            if tried > times or code not in codes:
+                raise
+        again = Judged(ctx.call, "retry", "allow", f"try {tried + 1} of {times + 1}, after {code!r}")
+        if writing := record.write(again):
+            await wait_to_end(writing)
+        await asyncio.sleep(_RETRY_SECONDS * 2 ** (tried - 1))
+    raise AssertionError("the last try returns or raises")

@@ -12,7 +12,7 @@ A call without an answer gets one that says what is known: that it never ran, or
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 
@@ -172,9 +172,9 @@ class Conversation:
     `ids` are the ids of the lines that the messages of the history come from, "" for the summary and what is mended.
     `mended` are the answers that no line has: they are part of the history already, and whoever goes on writes them
     down behind `leaf`. `uncertain` are the calls that began and never ended; `waiting` those of the last reply that
-    never began, where the turn is to go on with them: they have no answer yet. `start` is the place on the path of the
-    first line that is shown. `usage` and `cost` are those of all replies, on every branch; `cost` is None when the
-    price of one is not known.
+    never began or are pending, where the turn is to go on with them: they have no answer yet. `start` is the place on
+    the path of the first line that is shown. `usage` and `cost` are those of all replies, on every branch; `cost` is
+    None when the price of one is not known.
     """
 
     history: History
@@ -192,9 +192,12 @@ class Conversation:
     waiting: tuple[Call, ...]
 
 
-def recall(lines: Sequence[Line], leaf: str | None = None, *, resumes: bool = False) -> Conversation:
+def recall(
+    lines: Sequence[Line], leaf: str | None = None, *, resumes: bool = False, pending: Collection[str] = ()
+) -> Conversation:
     """Return the conversation that ends at a line, the last one for None; "" is the place before the first line.
 
+    `pending` are the keys of calls that began, and that somebody else finishes: where it resumes, it waits for them.
     Raise CribError when the lines are no tree, or there is no such line.
     """
     path = path_to(lines, leaf)
@@ -214,8 +217,9 @@ def recall(lines: Sequence[Line], leaf: str | None = None, *, resumes: bool = Fa
         ids.append(line.id)
         of_reply = slots.get(place, [])
         if place == resumed:
-            waiting = [slot.call for slot in of_reply if slot.is_left]
-            of_reply = [slot for slot in of_reply if not slot.is_left]
+            left = [slot for slot in of_reply if slot.is_left or (slot.answer is None and slot.call.key in pending)]
+            waiting = [slot.call for slot in left]
+            of_reply = [slot for slot in of_reply if slot not in left]
         for slot in of_reply:
             history.append(slot.answer or _make_answer(slot))
             ids.append(slot.answer_id)

@@ -1,15 +1,18 @@
 """A policy on trial: judged beside the one that counts; what it would decide otherwise is recorded, and that is all."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
+from toolcrib.define.errors import ToolError
 from toolcrib.define.record import Record, Shadowed
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Verdict
+from toolcrib.define.verdict import Selection, Verdict
 
+from .argued import judge_arguments
 from .belt import Belts
 from .deadline import wait_to_end
 
@@ -32,12 +35,35 @@ class Shadow:
             if other is not None and other.decision != verdict.decision:
                 yield other
 
-    async def judge(self, ctx: Ctx, verdict: Verdict) -> None:
-        """Write down how a call would be decided otherwise; what fails here stops no call."""
+    async def judge(self, ctx: Ctx, belt: Selection, verdict: Verdict | None, sources: Collection[str]) -> None:
+        """Write down how a call would be decided otherwise, by its arguments too; what fails here stops no call."""
+        if verdict is None:
+            return
         try:
-            for other in self.find_differences(ctx.caller, (verdict,)):
-                grounds = self.belts.belt_for(ctx.caller, self.extra).grounds
-                if writing := self.record.write(Shadowed(ctx.call, ctx.caller, other, grounds)):
-                    await wait_to_end(writing)
+            others = self.belts.belt_for(ctx.caller, self.extra)
+            if (other := others.verdicts.get(verdict.tool)) is None:
+                return
+            decision = (await _judge(belt, verdict, ctx, sources))[0].decision
+            other, seen = await _judge(others, other, ctx, sources)
+            if other.decision == decision:
+                return
+            if writing := self.record.write(Shadowed(ctx.call, ctx.caller, other, others.grounds, seen)):
+                await wait_to_end(writing)
         except Exception:
             log.exception("what the policy on trial says of %s in call %s is not known", verdict.tool, ctx.call.id)
+
+
+async def _judge(
+    belt: Selection, verdict: Verdict, ctx: Ctx, sources: Collection[str]
+) -> tuple[Verdict, Mapping[str, Any]]:
+    """Return what is said of a call, and what was looked at where its arguments decide; the stricter word counts."""
+    tool = belt.tools.get(verdict.tool)
+    rules = belt.rules_about(tool) if tool and belt.rules_about else None
+    if tool is None or rules is None:
+        return verdict, {}
+    try:
+        judged = await judge_arguments(rules, tool, ctx, tool.check(ctx.call.args), sources)
+    except ToolError:
+        return verdict, {}  # the call fails, whatever rules say
+    said = judged.verdict
+    return (verdict, {}) if said is None or said.decision == verdict.decision else (said, judged.describe(ctx))

@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Event, TurnFinished, TurnStarted
+from toolcrib.define.later import PendingCall
 from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, settings_after
 from toolcrib.define.memory import MemoryInTurn, TurnMemory
 from toolcrib.define.message import Call, Message
@@ -52,12 +53,23 @@ class _Session:
     count: int
     model: str
     waiting: tuple[Call, ...] = ()
+    pending: Mapping[str, PendingCall] = field(default_factory=dict)
+
+
+class PendingSource(Protocol):
+    """Knows the calls that are finished later."""
+
+    async def open_in(self, session: str, /) -> Sequence[PendingCall]:
+        """Return those of a session that a turn waits for, completed or not."""
+
+    async def withdraw(self, call: Call, /) -> bool:
+        """Let nobody complete a call any more."""
 
 
 class Turns:
     """Runs the turns of sessions that one store keeps."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         store: SessionStore,
         record: Record,
@@ -65,9 +77,10 @@ class Turns:
         moments: Moments | None = None,
         now: Callable[[], float] = time.time,
         memory: TurnMemory | None = None,
+        later: PendingSource | None = None,
     ) -> None:
         self.store, self._record, self._resolver = store, record, resolver
-        self._moments, self._now, self._memory = moments or Moments(), now, memory
+        self._moments, self._now, self._memory, self._later = moments or Moments(), now, memory, later
         self._known: OrderedDict[str, _Session] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of sessions at work
         self._running: dict[str, Inbox] = {}
@@ -110,20 +123,28 @@ class Turns:
             self._known.pop(session, None)
             now = self._now()
             await self.store.make(SessionHead(key=session, made_at=now, changed_at=now))
-            _, journal = await self._recall(session)
+            _, journal, _ = await self._recall(session)
             journal.add(body)
             await journal.flush()
 
     async def _recall(
         self, session: str, leaf: str | None = None, *, resumes: bool = False
-    ) -> tuple[Conversation, Journal]:
-        """Return what a session's log says, and a journal behind it; what a crash left open is answered in both."""
-        lines = await self.store.lines(session)
-        found = recall(lines, leaf, resumes=resumes)
+    ) -> tuple[Conversation, Journal, Mapping[str, PendingCall]]:
+        """Return what a session's log says, a journal behind it, and its calls that are pending.
+
+        What a crash left open is answered in both, and can be completed no more.
+        """
+        lines, pending = await self.store.lines(session), dict[str, PendingCall]()
+        if resumes and self._later is not None:
+            pending = {each.key: each for each in await self._later.open_in(session)}
+        found = recall(lines, leaf, resumes=resumes, pending=pending)
+        if self._later is not None:
+            for call in found.uncertain:
+                await self._later.withdraw(call)
         journal = Journal(self._record, self.store, session, path=found.path, count=len(lines), now=self._now)
         for answer in found.mended:
             journal.add(Said(answer))
-        return found, journal
+        return found, journal, pending
 
     def _lock(self, session: str) -> asyncio.Lock:
         """Return what lets one at a time work in a session, in the order they came; it lives while somebody has it."""
@@ -157,9 +178,8 @@ class Turns:
         send = partial(self._apply_sending, caller) if "message_sending" in moments else None
         note = None if known.notes is None else make_noter(setup, known.notes)
         shorten = shortener(setup.model, setup.retries, journal, setup.caller, moments, emit, note)
-        setup = replace(
-            setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send, waiting=session.waiting
-        )
+        setup = replace(setup, system=system, inbox=inbox, shorten=shorten, keep=keep, send=send)
+        setup = replace(setup, waiting=session.waiting, pending=session.pending)
         end: TurnFinished | None = None
         history: History | None = None  # behind a task it has to be recalled from the log
         try:
@@ -210,14 +230,14 @@ class Turns:
         )
         if known is not None and request.leaf is None and known.count == head.count:
             return known
-        found, journal = await self._recall(key, request.leaf, resumes=request.resumes)
+        found, journal, pending = await self._recall(key, request.leaf, resumes=request.resumes)
         if request.resumes and not found.waiting:
             raise ToolError("nothing in this session waits to go on", code="not_found")
         await journal.flush()
         said = [line.body.message for line in found.path if isinstance(line.body, Said)]
         found.history.outside.update(sources_of(said))
         found.history.offered = dict.fromkeys(name for message in said for name in message.offers)
-        return _Session(found.history, journal.path, journal.count, found.model, found.waiting)
+        return _Session(found.history, journal.path, journal.count, found.model, found.waiting, pending)
 
     async def _apply_sending(self, caller: Caller, text: str) -> str:
         """Return the answer as the hooks let it go out; the session keeps what the model said."""

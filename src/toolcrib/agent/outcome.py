@@ -1,0 +1,171 @@
+"""What comes of a call: failures in one form, where a result is from, and what the model and the record are told."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Literal
+
+import orjson
+
+from toolcrib.adapter.fence import NOTICE, new_token
+from toolcrib.adapter.trim import attribute, error_text, is_long, present, reason, redact_result, result_text
+from toolcrib.define.context import CallState, Ctx
+from toolcrib.define.display import replace_halves
+from toolcrib.define.errors import CribError
+from toolcrib.define.marks import defuse
+from toolcrib.define.names import canonical
+from toolcrib.define.ports import Blobs
+from toolcrib.define.result import Result, Text
+from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import Selection
+
+from .deadline import Deadline
+from .pipeline import CallPipeline
+
+log = logging.getLogger("toolcrib")
+
+FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
+
+_NAME_CHARS = 64
+_FOREIGN = ("plugin:", "client:")  # bodies that somebody else wrote, and that run here
+_OUTSIDE = "mcp:"  # whatever tools of such a source give back is from outside, also when an observer rewrote it
+
+
+def is_plain(result: Result, limit: int) -> bool:
+    """Tell whether there is nothing to fence, to cut or to clean."""
+    if len(result.content) != 1:
+        return False
+    part = result.content[0]
+    return isinstance(part, Text) and part.source is None and len(part.text) <= limit and part.text.isascii()
+
+
+async def keep_whole(result: Result, blobs: Blobs) -> str:
+    """Return the key under which the whole text is kept, "" when it could not be."""
+    sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
+    # the source goes with the text, so that every page of it is fenced again
+    whole = orjson.dumps({"source": next(iter(sources), None), "text": replace_halves(result_text(result))})
+    try:
+        return await blobs.put(whole)
+    except Exception:
+        log.exception("a long result could not be kept; the model gets its beginning")
+        return ""
+
+
+def attribute_outside(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
+    """Return the result with where it is from, where that is outside."""
+    outside = tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
+    return result if outside is None else attribute(result, outside)
+
+
+def note_adjusted(result: Result, tool: Tool | None, course: CallState) -> Result:
+    """Return the result with the arguments that were read otherwise than they were written in its details.
+
+    The details of a tool that declares its output hold that alone.
+    """
+    if not course.adjusted or not isinstance(result.details, Mapping | None) or (tool and tool.output):
+        return result
+    return result._replace(details={**(result.details or {}), "adjusted": course.adjusted})
+
+
+async def present_result(
+    result: Result, tool: Tool | None, belt: Selection, pipeline: CallPipeline, deadline: Deadline
+) -> Result:
+    """Return the result as the model reads it; a text too long for it is kept whole, where it can be paged through."""
+    # 8
+    limit = (tool.limit if tool else None) or pipeline.limit
+    limit = min(limit, pipeline.ceiling or limit, result.limit or limit)
+    if is_plain(result, limit) and pipeline.redact is None:
+        return result
+    deadline.give(None)
+    if pipeline.redact is not None:
+        result = redact_result(result, pipeline.redact)
+    key = ""
+    if "result_get" in belt.tools and pipeline.blobs is not None and is_long(result, limit):
+        key = await keep_whole(result, pipeline.blobs)
+    notice = NOTICE if pipeline.notice or (tool and tool.notice) else ""
+    return present(result, new_token(), limit, key=key, notice=notice)
+
+
+def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, source: str | None = None) -> Result:
+    """Return a failure in the form that all have: `{status, tool, error, code}`, one line, bounded and redacted.
+
+    `source` says where words of it came from when that is outside. No sentence of ours holds marks or tokens of chat
+    templates: where one does, somebody else's name or words are in it.
+    """
+    name = canonical(name) or name[:_NAME_CHARS]
+    if source is None and defuse(message) != message:
+        source = f"an error of {name}"
+    try:
+        words = error_text(message, pipeline.redact_errors or pipeline.redact or str)
+    except Exception:
+        log.exception("an error of %s could not be redacted", name)
+        words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
+    return Result.error(words, code=code[:_NAME_CHARS], details={"tool": name}, source=source)
+
+
+def complete_failure(result: Result, name: str, pipeline: CallPipeline, code: str = "failed") -> Result:
+    """Return a failure that somebody else made in the same form; what was gathered stays in content and details."""
+    told = result.details
+    if not isinstance(told, Mapping):
+        told = {} if told is None else {"details": told}
+    # a mere status is no sentence
+    cleared = result._replace(details={key: each for key, each in told.items() if key != "status"})
+    if redact := pipeline.redact_errors or pipeline.redact:
+        cleared = redact_result(cleared, redact)  # before anything is cut: half of a secret is not recognised
+    code = str(told.get("code") or ("timeout" if told.get("status") == "timeout" else code))
+    made = failure_result(name, reason(cleared) or "", code, pipeline)
+    return result._replace(content=result.content or made.content, details={**told, **made.details}, status="error")
+
+
+def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
+    """Return a failure as the model may read it: what is raised on purpose in its own words, a bug of ours in ours.
+
+    A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by.
+    """
+    words, code, source = _read(error), "failed", None
+    if isinstance(error, CribError):
+        # a subclass of somebody else's may have forgotten what ours hold
+        code, source = str(getattr(error, "code", code)), getattr(error, "source", None) or ctx.course.outside
+    elif isinstance(error, asyncio.CancelledError):
+        words, code = f"{name} was cancelled", "cancelled"
+    else:
+        log.error("tool %s failed in call %s", name, ctx.call.id, exc_info=error)
+        kind, code = type(error).__name__, "bug"
+        if ran is not None and ran.source.startswith(_FOREIGN):
+            words = f"{name} failed ({kind}): {words or 'it did not say why'}"
+        else:
+            words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
+    result, told = failure_result(name, words, code, pipeline, source), str(getattr(error, "for_model", ""))
+    # words from outside are fenced, and these would stand without a fence
+    return result if source or defuse(told) != told else result._replace(for_model=told)
+
+
+def _read(error: BaseException) -> str:
+    """Return what an exception says, "" where that cannot be read."""
+    try:
+        return str(error).strip()
+    except FAILURES:
+        log.exception("an exception of the type %s cannot be read", type(error).__name__)
+        return ""
+
+
+def describe_outcome(
+    result: Result, course: CallState, *, is_cancelled: bool
+) -> tuple[Literal["ok", "error", "pending", "cancelled"], str, str]:
+    """Return what the record says of an end: the status, the code and the sentence."""
+    if course.left or (result.status == "pending" and course.handle):
+        return "pending", "", tell_pending(course)
+    if result.status == "ok" and not is_cancelled:
+        return "ok", "", ""
+    return "cancelled" if is_cancelled else result.status, read_detail(result, "code"), read_detail(result, "error")
+
+
+def read_detail(result: Result, key: str) -> str:
+    """Return what the details of a failure hold under a key."""
+    details = result.details
+    return str(details.get(key, "")) if result.status == "error" and isinstance(details, Mapping) else ""
+
+
+def tell_pending(course: CallState) -> str:
+    """Return what is said of a call that somebody completes later."""
+    return f"pending under the handle {course.handle!r}"
