@@ -1,10 +1,11 @@
 """Stores that live as long as a test: questions and grants, and what was accepted of MCP servers."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from toolcrib.define.approval import PENDING, Grant, Question, State, is_in_time, too_many
 from toolcrib.define.mcp import Pin
+from toolcrib.define.quota import QuotaWindow, Reservation, Taken, has_room
 
 _MOST_KEPT = 1_000
 
@@ -32,13 +33,10 @@ class MemoryApprovals:
     async def find(self, id: str, /) -> Question | None:
         return self._questions.get(id)
 
-    async def same(self, digest: str, /, now: float) -> Question | None:
-        found = [
-            each
-            for each in self._questions.values()
-            if each.digest == digest and each.state in ("pending", "allowed") and _is_open(each, now)
-        ]
-        return found[-1] if found else None
+    async def same(self, digest: str, /, now: float, key: str = "") -> Question | None:
+        found = [each for each in self._questions.values() if each.digest == digest and _is_open(each, now)]
+        denied = [each for each in found if each.state == "denied" and key and each.key == key]
+        return next(reversed(denied or [each for each in found if each.state in ("pending", "allowed")]), None)
 
     async def pending(self, now: float, /, states: Collection[State] = PENDING) -> tuple[Question, ...]:
         return tuple(each for each in self._questions.values() if each.state in states and _is_open(each, now))
@@ -62,11 +60,16 @@ class MemoryApprovals:
             self._grants[grant.id] = grant
         return True
 
-    async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
-        return next((each for each in await self.grants(now) if each.digest in digests), None)
+    async def use_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
+        found = [each for each in await self.grants(now) if each.digest in digests]
+        grant = min(found, key=lambda each: each.calls_left or 0, default=None)
+        if grant is not None and grant.calls_left is not None:
+            grant = self._grants[grant.id] = replace(grant, calls_left=grant.calls_left - 1)
+        return grant
 
     async def grants(self, now: float, /) -> tuple[Grant, ...]:
-        return tuple(each for each in self._grants.values() if is_in_time(each.made_at, each.until, now))
+        held = (each for each in self._grants.values() if is_in_time(each.made_at, each.until, now))
+        return tuple(each for each in held if each.calls_left != 0)
 
     async def revoke(self, id: str, /) -> bool:
         return self._grants.pop(id, None) is not None
@@ -91,3 +94,37 @@ class MemoryPins:
 
 def _is_open(question: Question, now: float) -> bool:
     return is_in_time(question.asked_at, question.expires_at, now)
+
+
+class MemoryQuotas:
+    """A QuotaStore that forgets with the process."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int], Taken] = {}
+        self._reserved: dict[str, tuple[str, set[tuple[str, int]], Taken]] = {}
+
+    async def take(
+        self, windows: Sequence[QuotaWindow], taken: Taken, /, *, checked: bool, ends: str = ""
+    ) -> tuple[Taken, ...]:
+        self._reserved.pop(ends, None)
+        before = await self.look(windows)
+        if not checked or not any(each.find_full(held) for each, held in zip(windows, before, strict=True)):
+            for key in {(each.bucket, each.since) for each in windows}:
+                self._counts[key] = self._counts.get(key, Taken()) + taken
+        return before
+
+    async def reserve(
+        self, windows: Sequence[QuotaWindow], wanted: Reservation, process: str, is_there: Callable[[str], bool], /
+    ) -> tuple[tuple[Taken, Taken], ...]:
+        self._reserved = {id: each for id, each in self._reserved.items() if is_there(each[0])}
+        kept = [
+            sum((most for _, keys, most in self._reserved.values() if (each.bucket, each.since) in keys), Taken())
+            for each in windows
+        ]
+        found = tuple(zip(await self.look(windows), kept, strict=True))
+        if has_room(windows, found):
+            self._reserved[wanted.id] = process, {(each.bucket, each.since) for each in windows}, wanted.most
+        return found
+
+    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[Taken, ...]:
+        return tuple(self._counts.get((each.bucket, each.since), Taken()) for each in windows)

@@ -9,7 +9,8 @@ import pytest
 
 from tests.memory_stores import MemoryApprovals
 from toolcrib.agent.hooks import bind_guards
-from toolcrib.agent.invoke import CallPipeline, invoke
+from toolcrib.agent.invoke import invoke
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -257,6 +258,18 @@ async def test_an_answer_given_while_nothing_ran_is_spent_once(tmp_path: Path) -
     assert [type(results[0]), results[1], type(results[2])] == [ToolError, True, ToolError]
 
 
+async def test_a_no_given_while_nothing_ran_is_for_that_call_alone(tmp_path: Path) -> None:
+    store, clock = SqliteApprovals(SqliteFile(tmp_path / "crib.db")), Clock()
+    id = await killed(store, clock)
+    await approvals_over(store, clock).answer(OWNER, id, "no")
+    after = approvals_over(SqliteApprovals(SqliteFile(tmp_path / "crib.db")), clock)
+    assert await settled(asking(after)) is False
+    door = Door(after)
+    asked = asking(after, call=CALL._replace(key="key_2"))
+    assert (await door.question()).id != id
+    asked.cancel()
+
+
 async def test_an_answer_is_not_kept_longer_than_its_question(tmp_path: Path) -> None:
     store, clock = SqliteApprovals(SqliteFile(tmp_path / "crib.db")), Clock()
     id = await killed(store, clock)
@@ -333,7 +346,7 @@ async def test_a_grant_counts_only_as_long_as_the_call_may_have_one() -> None:
         ({"which": -1}, "counted from 0, not -1"),
     ],
 )
-async def test_a_grant_has_a_stated_time_and_a_known_reach(more: dict[str, int], complaint: str) -> None:
+async def test_a_grant_has_a_stated_time_and_a_known_reach(more: dict[str, Any], complaint: str) -> None:
     approvals = approvals_over()
     door = Door(approvals)
     asked = asking(approvals)

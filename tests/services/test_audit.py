@@ -247,7 +247,7 @@ async def test_an_answer_by_a_human_is_on_record_with_the_call_it_was_used_for(t
     by = {"by": "the terminal"}
     plain = {"call": None, "grant": "", "until": None, **by}
     given = {"grant": grant["id"], "tool": "own", "until": grant["until"], "shown": grant["shown"], **by}
-    given["digest"] = told[1][1]["digest"]
+    given |= {"digest": told[1][1]["digest"], "calls": None, "session": "", "when": ""}
     assert told == [
         ("answered", {**plain, "yes": False, "question": refused}),
         ("granted", {"call": None, "question": lasting, **given}),
@@ -259,6 +259,7 @@ async def test_an_answer_by_a_human_is_on_record_with_the_call_it_was_used_for(t
     assert kinds[:4] == ["opened", "decided", "answered", "finished"]
     assert kinds.index("granted") < kinds.index("started")
     assert (await audit_in(tmp_path / STATE_FILE, crib.loaded).calls())[1]["answered"] == {"yes": True, **by}
+    assert (await audit_in(tmp_path / STATE_FILE, crib.loaded).calls())[2]["grant"] == grant["id"]
     await crib.close()
 
 

@@ -4,6 +4,9 @@ import pytest
 
 from tests.agent.logs import Log
 from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.define.log import Said, SessionHead
+from toolcrib.define.message import Message
+from toolcrib.define.result import Image, Text
 
 from .session_world import BOB, OTHER, OWN, Turn, World, world
 
@@ -23,6 +26,22 @@ async def test_a_list_is_narrowed_by_what_is_asked_for() -> None:
             await rpc("sessions.list", bad)
 
 
+async def test_a_session_without_a_title_is_found_by_what_a_list_calls_it() -> None:
+    made, log = await world(), Log()
+    log.user("About Apples")
+    log.user("and pears")
+    await made.make("agent:main:page-1", log)
+    ask = made.rpc()
+    for query, keys in (
+        ({"search": "apples", "includeDerivedTitles": True}, ["agent:main:page-1"]),
+        ({"search": "pears", "includeDerivedTitles": True}, []),
+        ({"search": "apples"}, []),  # nobody is shown that it is called so
+    ):
+        assert [row["key"] for row in (await ask("sessions.list", query))["sessions"]] == keys, query
+    (row,) = (await ask("sessions.list", {"search": "page-1", "includeDerivedTitles": True, "limit": 1}))["sessions"]
+    assert row["derivedTitle"] == "About Apples"
+
+
 async def test_the_history_has_the_protocols_shape_and_is_the_callers_own() -> None:
     made = await world()
     told = await made.rpc()("chat.history", {"sessionKey": "main"})
@@ -31,6 +50,27 @@ async def test_the_history_has_the_protocols_shape_and_is_the_callers_own() -> N
     assert {each["role"] for each in told["messages"]} <= {"user", "assistant", "toolResult"}
     with pytest.raises(ToolError, match="there is no session"):
         await made.rpc(BOB)("chat.history", {"sessionKey": OWN})
+
+
+async def test_a_history_is_turned_page_by_page_and_says_which_run_a_message_began() -> None:
+    made, log = await world(), Log()
+    picture = Image(b"\x89PNG\r\n\x1a\n", "image/png")
+    for at in range(5):
+        said = Message(role="user", content=(Text(str(at)), picture), by=f"#run-{at}?")
+        log.add(Said(said))
+        log.reply(f"answer {at}")
+    key = "agent:main:pages"
+    await made.store.add(SessionHead(key=key, made_at=1.0, changed_at=1.0), log.lines)
+    ask = made.rpc()
+    last = await ask("chat.history", {"sessionKey": key, "limit": 4})
+    assert (last["first"], [each.get("runId") for each in last["messages"]]) == (6, ["run-3", None, "run-4", None])
+    assert [part["type"] for part in last["messages"][0]["content"]] == ["text"]
+    older = await ask("chat.history", {"sessionKey": key, "limit": 4, "before": last["first"], "pictures": True})
+    assert (older["first"], older["messages"][-1]["content"][0]["text"]) == (2, "answer 2")
+    assert older["messages"][0]["content"][1] == {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+    assert (await ask("chat.history", {"sessionKey": key, "before": 0}))["messages"] == []
+    with pytest.raises(ArgumentError):
+        await ask("chat.history", {"sessionKey": key, "before": -1})
 
 
 async def test_a_preview_says_which_are_missing() -> None:

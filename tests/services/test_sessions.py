@@ -200,3 +200,17 @@ async def test_whole_logs_are_for_operators_and_no_tool_of_the_owner_reaches_the
     with pytest.raises(ToolError, match="needs the scope 'admin'"):
         await made.rpc(OWNER)(method, {"key": OWN})
     assert await made.store.find(OWN) is not None
+
+
+@pytest.mark.parametrize("method", ["sessions.delete", "sessions.reset"])
+async def test_what_is_held_for_a_session_goes_before_the_session_does(method: str) -> None:
+    made, ended = await world(), []
+
+    async def end(key: str) -> None:
+        ended.append(key)
+        raise ToolError("as by a kill in the midst of it", code="broken")
+
+    made.sessions.ends = (end,)
+    with pytest.raises(ToolError, match="in the midst"):
+        await made.admin()(method, {"key": OWN})
+    assert (ended, await made.store.find(OWN) is not None) == ([OWN], True)

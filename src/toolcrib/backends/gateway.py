@@ -132,7 +132,8 @@ class GatewayLink:
         except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
             raise NoAnswerError(f"no gateway answers at {self.url} ({error}); `toolcrib gateway` starts one") from None
         params: dict[str, Any] = {"minProtocol": PROTOCOL, "maxProtocol": PROTOCOL, "client": dict(self.client)}
-        params |= {"auth": {"token": self.token}, **self.about, "caps": [PARTS, *self.about.get("caps", ())]}
+        auth = {"token": self.token, "password": self.token}  # whichever of them this gateway has
+        params |= {"auth": auth, **self.about, "caps": [PARTS, *self.about.get("caps", ())]}
         hello = {"type": "req", "id": "connect", "method": "connect", "params": params}
         try:
             async with asyncio.timeout(_OPEN_SECONDS):

@@ -1,12 +1,13 @@
-"""Approvals: ask a human about one call, wait, spend the answer once, remember what was granted for a time."""
+"""Approvals: ask a human about one call, wait, spend the answer once, remember what was granted for longer."""
 
 import asyncio
+import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from secrets import token_hex
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -17,8 +18,13 @@ from toolcrib.define.errors import ArgumentError, ToolError, make_unasked_error
 from toolcrib.define.message import Call
 from toolcrib.define.ports import rpc
 from toolcrib.define.record import Answered, Granted, Record, RecordEntry, Revoked
+from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.define.tool import Tool
+from toolcrib.policy.resolve import agent_of
 
-from .feature import Core, Feature
+from .feature import Core, Feature, is_process_there, name_process
+from .grants import CONFIGURATION, Lent, check_condition, choose_lent, find_always, lend_when, list_standing
+from .mcp import ServerTools
 
 log = logging.getLogger("toolcrib")
 
@@ -38,11 +44,19 @@ class ApprovalTerms:
 
     `waits` asks also where no door is attached, for whoever looks at the store from elsewhere. `look` is how often that
     store is looked at for answers given in another process. `timeout` is what somebody has set instead of `seconds`.
+    `always` names the entry of the configuration that answers for a call, "" where none does; `standing` gives all of
+    them that are about a caller as grants. `check` raises ArgumentError where a condition is none for a tool;
+    `source_of` says where the tool of a name is from.
     """
 
     seconds: float = 300.0
     timeout: Callable[[], float | None] = lambda: None
     longest_grant: float = 86_400.0
+    most_calls: int = 1000
+    always: Callable[[Caller, Call], str] = lambda caller, call: ""
+    standing: Callable[[Caller], Sequence[approval.Grant]] = lambda caller: ()
+    check: Callable[[str, str], None] = lambda tool, when: None
+    source_of: Callable[[str], str] = lambda tool: ""
     most: int = 64
     largest: int = 1 << 18
     waits: bool = False
@@ -52,12 +66,26 @@ class ApprovalTerms:
 def mount(core: Core) -> Feature:
     """Mount the questions to people, kept in the user's state folder; nothing there is touched before one is asked."""
 
+    def find_tool(name: str) -> Tool | None:
+        found = core.tools.get(name)
+        return found or next((each for each in core.find(ServerTools).tools() if each.name == name), None)
+
     def lend(call: Call, binding: Mapping[str, str]) -> str | None:
-        tool = core.tools.get(call.name)
-        runs = tool is None or "execute" in tool.effects
+        tool = find_tool(call.name)
+        # a server runs what it runs: with the same arguments, the same; what we run is what is to be asked about
+        is_ours = tool is not None and not tool.source.startswith("mcp:")
+        # and so is a job: what it brings about later may be anything, and another thing tomorrow
+        runs = tool is None or (is_ours and ("execute" in tool.effects or tool.group == "automation"))
         return f"{call.name} can run something else, so every call is asked about" if runs else None
 
-    stores, terms = core.stores, ApprovalTerms(timeout=lambda: core.config.approvals.timeout_sec)
+    stores = core.stores
+    terms = ApprovalTerms(
+        timeout=lambda: core.config.approvals.timeout_sec,
+        always=partial(find_always, core),
+        standing=lambda caller: list(list_standing(core, caller)),
+        check=lambda name, when: check_condition(find_tool(name), name, when),
+        source_of=lambda name: found.source if (found := find_tool(name)) else "",
+    )
     service = Approvals(
         stores.approvals,
         is_owner=core.is_owner,
@@ -66,6 +94,7 @@ def mount(core: Core) -> Feature:
         record=stores.record,
         redact=core.redact or str,
     )
+    core.session_ends.append(service.end_session)
     return Feature(services=(service,))
 
 
@@ -105,7 +134,7 @@ class Approvals:
         self._awaited: dict[str, tuple[asyncio.Event, str]] = {}  # by id: what wakes who waits, and their session
         self._listeners: dict[object, QuestionListener] = {}
         self._steps: set[asyncio.Future[Any]] = set()
-        self._process, self._is_leaving = f"{_name_process(os.getpid())}:{token_hex(4)}", False
+        self.process, self._is_leaving = f"{name_process(os.getpid())}:{token_hex(4)}", False
 
     @property
     def seconds(self) -> float:
@@ -118,20 +147,21 @@ class Approvals:
 
     async def list_left(self) -> list[approval.Question]:
         """Return the questions whose process was gone before their answer was used."""
-        found = await self._store.pending(self._now(), states=_OPEN)
-        return [each for each in found if not self._is_at_work(each.process)]
+        found = await self._store.pending(self._now(), states=(*_OPEN, "denied"))
+        return [each for each in found if not self.is_at_work(each.process)]
 
     def leave(self) -> set[str]:
         """Leave the questions that wait for whoever comes next; return the sessions in which they were asked."""
         self._is_leaving = True
         return {session for _, session in self._awaited.values() if session}
 
-    def _is_at_work(self, process: str) -> bool:
+    def is_at_work(self, process: str) -> bool:
+        """Tell whether a process that wrote its name down is still there."""
         name, _, mark = process.rpartition(":")
         pid = name.partition(":")[0]
         if pid == str(os.getpid()):
-            return mark == self._process.rpartition(":")[2]
-        return not name or (pid.isdigit() and name == _name_process(int(pid)))  # one without a name cannot be told
+            return mark == self.process.rpartition(":")[2]
+        return is_process_there(name)
 
     def on_question(self, listener: QuestionListener) -> Callable[[], None]:
         """Attach a door: it hears of every question when it is asked, and again when it is settled.
@@ -146,6 +176,10 @@ class Approvals:
         """Let `rule` say of a tool whether a yes to it may last, also for the first words of its line in `argument`."""
         self._lenders[tool] = argument, rule
 
+    def lends_words(self, tool: str) -> bool:
+        """Tell whether a lasting yes to a tool may be for the first words of its line."""
+        return tool in self._lenders
+
     # the Approver port
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
@@ -156,8 +190,12 @@ class Approvals:
         asked = self._question(caller, call, reason, binding)
         # what may last is decided anew: a grant of earlier counts only as long as the call may have one
         digests = [each.digest for each in asked.lasting]
-        if digests and (grant := await self._store.find_grant(digests, self._now())):
+        if digests and (grant := await self._store.use_grant(digests, self._now())):
             await self._write_record(Answered(call, grant.by, True, grant=grant.id, until=grant.until))
+            return True
+        # a command is in the lists of commands, where it never needs to be asked about again
+        if digests and call.name not in self._lenders and (origin := self._terms.always(caller, call)):
+            await self._write_record(Answered(call, CONFIGURATION, True, grant=origin))
             return True
         for _ in range(_MAX_TRIES):
             question = await self._choose_question(asked)
@@ -187,35 +225,60 @@ class Approvals:
             asked = replace(asked, id=token_hex(8))  # somebody else spent that yes, or took the question back
         raise ToolError(f"others used up every yes that {call.name} was given; try again", code="not_approved")
 
+    # and grants that answer before anybody is asked
+
+    async def list_conditional(self, caller: Caller, tool: str, source: str, /) -> list[approval.Grant]:
+        """Return the grants with conditions that hold now for calls of this tool, from there, by this caller."""
+        if tool in self._lenders:  # a command is granted by its words
+            return []
+        held = [each for each in await self.grants_of(caller) if each.tool == tool and each.when]
+        return [each for each in held if each.source in ("", source)]
+
+    async def spend(self, grant: approval.Grant, call: Call, /) -> bool:
+        """Use a grant for a call that meets it; tell whether something of it was left."""
+        if grant.by != CONFIGURATION and not await self._store.use_grant([grant.digest], self._now()):
+            return False
+        await self._write_record(Answered(call, grant.by, True, grant=grant.id, until=grant.until))
+        return True
+
     # what doors ask for
 
     @rpc("approvals.list", scope="read")
     async def waiting(self, caller: Caller) -> list[dict[str, Any]]:
         """List the questions that wait for an answer of the caller's."""
         waiting = await self._store.pending(self._now())
-        return [question.to_json() for question in waiting if self._is_right(caller, question.person)]
+        return [question.to_json() for question in waiting if self.is_right(caller, question.person)]
 
     @rpc("approvals.answer", scope="approve")
-    async def answer(
+    async def answer(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         caller: Caller,
         id: Annotated[str, "the whole id of the question"],
-        answer: Annotated[Literal["once", "lasting", "no"], "yes to this call, yes for some time, or no"],
+        answer: Annotated[
+            Literal["once", "lasting", "session", "no"], "yes to this call, for some time, for its session, or no"
+        ],
         seconds: Annotated[int, "how long a lasting yes holds"] = 600,
         which: Annotated[int, "which of the question's lasting choices it is for, counted from 0"] = 0,
+        calls: Annotated[int, "for how many calls at most, this one counted; 0 for no limit"] = 0,
+        when: Annotated[JsonObject | None, "a lasting yes to every call that meets this, as `when` of a rule"] = None,
     ) -> dict[str, Any]:
         """Answer a question: who is not its person or the owner, is late, or comes second, is told so."""
-        question = await self._store.find(id)
-        if question is None or not self._is_right(caller, question.person):
-            raise ToolError(f"there is no question {id[:64]!r} that this caller may answer", code="not_found")
+        question = await self.find_question(caller, id)
         now, by = self._now(), approval.name_of(caller)
-        grant = self._grant(question, which, float(seconds), by) if answer == "lasting" else None
+        grant = None
+        if answer in ("lasting", "session"):
+            term = None if answer == "session" else float(seconds)
+            lent = choose_lent(question, which) if when is None else self._lend_when(question.tool, when)
+            grant = self._grant(question, lent, term, calls, by)
+        elif when is not None:
+            raise ArgumentError("when: a condition is for a yes that lasts; answer lasting or session")
         to: Literal["denied", "allowed"] = "denied" if answer == "no" else "allowed"
         if not await self._store.settle(id, to, of=approval.PENDING, now=now, by=by, grant=grant):
             raise _explain_late_answer(await self._store.find(id) or question, now)
         settled = replace(question, state=to, by=by)
         if grant is not None:
             given = Granted(grant.id, id, grant.tool, by, grant.until, grant.digest, grant.shown)
+            given = given._replace(calls=grant.calls_left, session=grant.session, when=grant.when)
             await self._write_record(given)
         if id in self._awaited:
             self._awaited[id][0].set()  # and who waits tells the doors
@@ -227,14 +290,45 @@ class Approvals:
     async def grants(self, caller: Caller) -> list[dict[str, Any]]:
         """List the lasting grants that hold now and that the caller may revoke."""
         held = await self._store.grants(self._now())
-        return [grant.to_json() for grant in held if self._is_right(caller, grant.person)]
+        return [grant.to_json() for grant in held if self.is_right(caller, grant.person)]
+
+    async def grants_of(self, caller: Caller) -> list[approval.Grant]:
+        """Return the grants for calls of this caller that hold now, those of the configuration last."""
+        held = [grant for grant in await self._store.grants(self._now()) if grant.is_for(caller)]
+        return [*held, *filter(self._is_lent, self._terms.standing(caller))]
+
+    def _is_lent(self, grant: approval.Grant) -> bool:
+        """Tell whether an entry of the configuration counts: for what runs something else only with a condition."""
+        if grant.tool in self._lenders:
+            return False
+        if not grant.when:
+            return self._can_lend(Call("", grant.tool, {}), {}) is None
+        try:
+            self._terms.check(grant.tool, grant.when)
+        except ArgumentError as error:
+            log.debug("%s does not count: %s", grant.id, error)
+            return False
+        return True
+
+    async def end_session(self, session: str) -> None:
+        """Forget what was granted for a session that is gone."""
+        for grant in await self._store.grants(self._now()):
+            if grant.session == session and await self._store.revoke(grant.id):
+                await self._write_record(Revoked(grant.id, grant.tool, "the end of its session"))
+
+    async def find_question(self, caller: Caller, id: str) -> approval.Question:
+        """Return a question that this caller may answer."""
+        question = await self._store.find(id)
+        if question is None or not self.is_right(caller, question.person):
+            raise ToolError(f"there is no question {id[:64]!r} that this caller may answer", code="not_found")
+        return question
 
     @rpc("approvals.revoke", scope="approve")
     async def revoke(self, caller: Caller, id: Annotated[str, "the whole id of the grant"]) -> dict[str, Any]:
         """Take a grant back."""
         held = {grant.id: grant for grant in await self._store.grants(self._now())}
         grant = held.get(id)
-        if grant is None or not self._is_right(caller, grant.person) or not await self._store.revoke(id):
+        if grant is None or not self.is_right(caller, grant.person) or not await self._store.revoke(id):
             raise ToolError(f"there is no grant {id[:64]!r} that this caller may revoke", code="not_found")
         await self._write_record(Revoked(id, grant.tool, approval.name_of(caller)))
         return grant.to_json()
@@ -254,10 +348,9 @@ class Approvals:
         once = escape(can_lend(call, binding) or "")
         prefixes = approval.prefix_digests(caller, call, binding, line) if line and not once else []
         # whoever says yes for a time says it to the call, whatever it finds in the file the next time
-        own = approval.digest_of(
-            caller, call, {name: value for name, value in binding.items() if name != approval.CHANGE}
-        )
+        own = approval.lasting_digest(caller, call, binding, self._terms.source_of(call.name))
         lasting = [(self._redact(f"every call that begins with {quote(first)}"), each) for first, each in prefixes]
+        always = "" if once else _spell_always(caller, call, [first for first, _ in prefixes] if line else None)
         return approval.Question(
             id=token_hex(8),
             digest=digest,
@@ -270,13 +363,14 @@ class Approvals:
             once=once,
             asker=caller,
             key=call.key,
-            process=self._process,
+            process=self.process,
+            always=always if self._redact(always) == always else "",  # no secret is proposed for a file
             lasting=() if once else tuple(approval.Lasting(*each) for each in [("exactly this call", own), *lasting]),
         )
 
     async def _choose_question(self, asked: approval.Question) -> approval.Question:
         """Return the question to wait for, taken by who asks: one that a crash left, or a new one."""
-        question = await self._store.same(asked.digest, self._now())
+        question = await self._store.same(asked.digest, self._now(), asked.key)
         if question is None or question.id in self._awaited:
             now = self._now()
             question = replace(asked, asked_at=now, expires_at=now + self.seconds)
@@ -325,26 +419,44 @@ class Approvals:
         if self._record is not None and (writing := self._record.write(entry)) is not None:
             await self._finish_step(writing)
 
-    def _grant(self, question: approval.Question, which: int, seconds: float, by: str) -> approval.Grant:
-        if not question.lasting:
-            raise ToolError(f"{question.tool} can only be allowed once: {question.once}", code="denied")
-        if not 0 <= which < len(question.lasting):
-            raise ArgumentError(f"which: there are {len(question.lasting)} choices, counted from 0, not {which}")
-        if not 0 < seconds <= self._terms.longest_grant:
+    def _lend_when(self, tool: str, when: Mapping[str, Any]) -> Lent:
+        if tool in self._lenders:
+            raise ArgumentError(f"when: {tool} is granted by the first words of its line; choose which")
+        lent = lend_when(tool, when)
+        if self._redact(lent.when) != lent.when:
+            raise ArgumentError("when: a condition that holds a secret is not kept")
+        self._terms.check(tool, lent.when)
+        return lent
+
+    def _grant(
+        self, question: approval.Question, lent: Lent, seconds: float | None, calls: int, by: str
+    ) -> approval.Grant:
+        """Return what a yes grants besides the call that was asked about; without `seconds`, for its session."""
+        session = (question.asker.session or "" if question.asker else "") if seconds is None else ""
+        if seconds is None and not session:
+            raise ArgumentError("answer: the call was made in no session; grant it for some time")
+        if not (calls == 0 or 1 < calls <= self._terms.most_calls):
+            raise ArgumentError(f"calls: a grant is for 2 to {self._terms.most_calls} calls, not {calls}")
+        if seconds is not None and not 0 < seconds <= self._terms.longest_grant:
             raise ArgumentError(f"seconds: a grant lasts 1 to {self._terms.longest_grant:g}, not {seconds:g}")
-        now, chosen = self._now(), question.lasting[which]
+        now = self._now()
         return approval.Grant(
             id=token_hex(8),
-            digest=chosen.digest,
+            digest=lent.digest,
             tool=question.tool,
-            shown=question.shown if which == 0 else chosen.shown,
+            shown=lent.shown,
+            when=lent.when,
             person=question.person,
             by=by,
             made_at=now,
-            until=now + seconds,
+            until=approval.SESSION_END if seconds is None else now + seconds,
+            calls_left=calls - 1 if calls else None,
+            session=session,
+            asker=question.asker,
+            source=self._terms.source_of(question.tool),
         )
 
-    def _is_right(self, caller: Caller, person: str) -> bool:
+    def is_right(self, caller: Caller, person: str) -> bool:
         """Tell whether this is the person meant, or the owner; never somebody's agent."""
         if caller.parents:
             return False
@@ -358,12 +470,14 @@ class Approvals:
                 log.exception("a door failed to show question %s; the others go on", question.id)
 
 
-def _name_process(pid: int) -> str:
-    """Return what tells a process from every other one that has its number, "" when there is none."""
-    try:
-        return f"{pid}:{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
-    except OSError:
-        return ""
+def _spell_always(caller: Caller, call: Call, words: list[list[str]] | None) -> str:
+    """Return what would have to stand in the configuration, "" for what cannot; `words` are those of a command line."""
+    if words is not None:
+        shown = {"path": ["tools", "exec", "allowExact"], "entry": words[-1]} if words else None
+    else:
+        entry = approval.standing_entry(caller, agent_of(caller), call)
+        shown = entry and {"path": ["approvals", "always"], "entry": entry}
+    return json.dumps(shown) if shown else ""
 
 
 def _explain_late_answer(question: approval.Question, now: float) -> ToolError:

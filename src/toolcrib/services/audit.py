@@ -4,10 +4,12 @@ Rows that were altered, dropped, moved or put in are named by their numbers, cal
 listed, and on request every decision is derived again from what it was made from.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import Field
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
@@ -36,9 +38,11 @@ _KINDS = (
     "enrolled",
     "started",
     "finished",
+    "completed",
 )
 _PAGE = 1000  # rows that are read at once
 _MAX_CALLS = 100_000
+_BEHIND, _SEARCHED_PAGES = 10_000, 50  # rows behind a call that tell of it; pages that one search reads
 _START = -(1 << 63)
 _END = (1 << 63) - 1
 
@@ -77,6 +81,25 @@ class Report:
         """Return the report as a door shows it."""
         told = asdict(self)
         return {"rows": told.pop("count"), **told}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuery:
+    """Which calls are searched for; "" is any."""
+
+    text: Annotated[str, Field(max_length=256, description="words in its arguments, reason, caller or error")] = ""
+    tool: str = ""
+    session: str = ""
+    decision: Annotated[str, "allow, ask, deny or unknown"] = ""
+    outcome: Annotated[str, "ok, error, none or uncertain"] = ""
+    sender: Annotated[str, "like id:7"] = ""
+    since: Annotated[float, "in seconds since 1970"] = 0.0
+    before: Annotated[int, Field(ge=1, description="the `next` of the answer before")] | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+    def select(self) -> dict[str, str]:
+        """Return what has to be the same."""
+        return {name: getattr(self, name) for name in ("tool", "session", "decision", "outcome")}
 
 
 def verify(
@@ -126,29 +149,43 @@ class Audit:
         Only those since a time, of a sender (`id:7`), and with this `session`, `tool` and `decision`.
         """
         found: list[dict[str, Any]] = []
+        async for told, _ in self._walk(_END):
+            if told is None:
+                continue
+            if len(found) >= most or told["at"] < since:
+                break
+            if _matches(told, sender, wanted):
+                found.append(told)
+        return found[::-1]
+
+    async def find_call(self, row: int) -> dict[str, Any] | None:
+        """Return the call that a row decides, None where it decides none."""
+        async for told, at in self._walk(row + 1):
+            return told if told is not None and at == row else None
+        return None
+
+    async def _walk(self, before: int) -> AsyncIterator[tuple[dict[str, Any] | None, int]]:
+        """Yield the calls that were decided before a row, the latest first, each with its row; None ends each page.
+
+        What came of a call stands behind its decision, so some rows behind are looked at first.
+        """
         later: dict[str, dict[str, Any]] = {}
-        at = _END
-        while len(found) < most and (rows := await self._rows.before(at, _PAGE)):
+        at, behind = before, list[Row]()
+        while before < _END and len(behind) < _BEHIND:
+            if not (rows := await self._rows.after(behind[-1].seq if behind else at - 1, _PAGE)):
+                break
+            behind += rows
+        for row in reversed(behind):
+            _note_later(later, *_read(row))
+        while rows := await self._rows.before(at, _PAGE):
             for row in rows:
                 kind, body = _read(row)
-                key = _call_key(body)
                 if kind == "decided":
-                    outcome = later.pop(key, {})
-                    told = _render_call(row, body, outcome)
-                    if told["at"] < since:
-                        return found[:most][::-1]
-                    if all(value in ("", told[key]) for key, value in wanted.items()) and _is_by(
-                        told["caller"], sender
-                    ):
-                        found.append(told)
-                elif kind == "judged" and key:
-                    seen = later.setdefault(key, {})
-                    if _rank(body) >= _rank(seen.get(kind, {})):
-                        seen[kind] = body  # the one that decided; of equals the first
-                elif kind in ("started", "finished", "answered", "shadowed") and key:
-                    later.setdefault(key, {})[kind] = body
+                    yield _render_call(row, body, later.pop(_call_key(body), {})), row.seq
+                else:
+                    _note_later(later, kind, body)
             at = rows[-1].seq
-        return found[:most][::-1]
+            yield None, at
 
     @rpc("audit.tail", scope="read")
     async def tail(  # noqa: PLR0913  each by name, and all have a default
@@ -166,6 +203,26 @@ class Audit:
             raise ToolError("the record is for the owner only", code="denied")
         wanted = {"session": session, "tool": tool, "decision": decision}
         return await self.calls(most=max(1, min(most, _MAX_CALLS)), since=since, sender=sender, **wanted)
+
+    @rpc("audit.search", scope="admin")
+    async def search(self, query: AuditQuery) -> dict[str, Any]:
+        """Search the record: the latest calls first, and `next` where more may follow; ask for it as `before`."""
+        found, wanted, words = list[dict[str, Any]](), query.select(), query.text.lower()
+        scanned = 0
+        async for told, at in self._walk(query.before or _END):
+            if told is None:
+                scanned += 1
+                if scanned >= _SEARCHED_PAGES:
+                    return {"calls": found, "next": at}
+                continue
+            if told["at"] < query.since:
+                break
+            text = orjson.dumps(told).decode().lower() if words else ""
+            if _matches(told, query.sender, wanted) and words in text:
+                found.append(told)
+                if len(found) == query.limit:
+                    return {"calls": found, "next": at}
+        return {"calls": found, "next": None}
 
     @rpc("audit.verify", scope="admin")
     async def report(
@@ -257,7 +314,7 @@ class _Check:
                     self.permitted[key] = str(body["decision"])
                 if "under" in body:
                     self.decisions += 1
-                if "seen" in body or kind == "shadowed":
+                if "seen" in body or (kind == "shadowed" and _mapping(body.get("verdict")).get("layer") != "argument"):
                     self._derive(row, body)
             case "answered":
                 if self.permitted.get(key) == "ask":
@@ -336,8 +393,8 @@ def _rows(first: int, last: int) -> str:
 def _read(row: Row) -> tuple[str, Mapping[str, Any]]:
     """Return the kind and the body of a row; what cannot be read has no kind."""
     try:
-        told = json.loads(row.text)
-    except (ValueError, RecursionError):
+        told = orjson.loads(row.text)
+    except ValueError:
         return "", {}
     body = told.get("body") if isinstance(told, dict) else None
     return (str(told.get("kind")), body) if isinstance(body, dict) else ("", {})
@@ -351,12 +408,14 @@ def _call_key(body: Mapping[str, Any]) -> str:
 def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     verdict, call, caller = (_mapping(body.get(name)) for name in ("verdict", "call", "caller"))
     finished, answered, judged = (later.get(kind) for kind in ("finished", "answered", "judged"))
-    on_trial = {"shadow": later["shadowed"].get("verdict")} if "shadowed" in later else {}
+    more = {"shadow": later["shadowed"].get("verdict")} if "shadowed" in later else {}
+    if completed := later.get("completed"):
+        more["completed"] = {"handle": completed.get("handle"), "by": completed.get("by")}
     if judged is not None and _rank(judged) >= _rank(verdict):
         verdict = {**verdict, **judged, "layer": judged.get("by")}  # a guard had the last word
     return {
         "row": row.seq,
-        "at": json.loads(row.text)["at"],
+        "at": orjson.loads(row.text)["at"],
         "call": _call_key(body),
         "session": caller.get("session") or "",
         "caller": caller,
@@ -369,12 +428,30 @@ def _render_call(row: Row, body: Mapping[str, Any], later: Mapping[str, Mapping[
         "reason": verdict.get("reason") or body.get("reason") or "",
         "taint": list(body.get("taint") or ()),
         "answered": None if answered is None else {"yes": answered.get("yes"), "by": answered.get("by")},
+        "grant": str(answered.get("grant") or "") if answered else "",
         "outcome": str(finished.get("status")) if finished else "uncertain" if "started" in later else "none",
         "code": str(finished.get("code")) if finished else "",
         "error": str(finished.get("error", "")) if finished else "",
         "ran": bool(finished.get("ran")) if finished else "started" in later,
-        **on_trial,
+        **more,
     }
+
+
+def _note_later(later: dict[str, dict[str, Any]], kind: str, body: Mapping[str, Any]) -> None:
+    """Keep what a row says of a call, going back from the last row."""
+    key = _call_key(body)
+    if kind == "judged" and key:
+        seen = later.setdefault(key, {})
+        if _rank(body) >= _rank(seen.get(kind, {})):
+            seen[kind] = body  # the one that decided; of equals the first
+    elif kind in ("finished", "completed") and key:
+        later.setdefault(key, {}).setdefault(kind, body)  # the last: one that was pending ends twice
+    elif kind in ("started", "answered", "shadowed") and key:
+        later.setdefault(key, {})[kind] = body
+
+
+def _matches(told: Mapping[str, Any], sender: str, wanted: Mapping[str, str]) -> bool:
+    return all(value in ("", told[key]) for key, value in wanted.items()) and _is_by(told["caller"], sender)
 
 
 def _is_by(caller: Mapping[str, Any], sender: str) -> bool:

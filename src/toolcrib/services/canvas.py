@@ -29,7 +29,7 @@ from toolcrib.define.node import Node
 from toolcrib.define.ports import Workspace, rpc
 from toolcrib.define.result import Text
 from toolcrib.define.schema.annotations import JsonObject
-from toolcrib.define.session import kind_from_key
+from toolcrib.define.session import is_within, kind_from_key
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.web import WayOut
 
@@ -130,6 +130,7 @@ class Canvas:
 def mount(core: TurnCore) -> Feature:
     """Mount the canvases."""
     canvases = Canvases(core.find(Chats), core.find(Nodes), core.find(Browser), core.way_out, core.host)
+    canvases.is_owner = core.is_owner
     core.session_ends.append(canvases.end_session)
     return Feature(services=(canvases,))
 
@@ -146,9 +147,21 @@ class Canvases:
         self._subagents = subagents
         self.host: Callable[[str], str] | None = None
         self.ports_of: Callable[[Caller], Ports] | None = None
+        self.is_owner: Callable[[Caller], bool] = lambda _: False
         self._by_session: dict[str, Canvas] = {}
         self._at_nodes: dict[str, Canvas] = {}  # the canvas that was shown there last
         nodes.on_request = self._hear_node
+
+    @rpc("canvas.list", scope="read")
+    async def list_canvases(self, caller: Caller) -> dict[str, Any]:
+        """List the canvases of the sessions that the caller may see, the last used first, with their addresses."""
+        sees_all, own = self.is_owner(caller), caller.session or ""
+        shown = [
+            {"sessionKey": key, "kind": canvas.kind, "hidden": canvas.is_hidden, "url": self._address(canvas)}
+            for key, canvas in reversed(self._by_session.items())
+            if sees_all or is_within(key, own)
+        ]
+        return {"canvases": shown}
 
     # what the tool asks for
 

@@ -22,6 +22,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import Bus
+from toolcrib.define.later import PendingCall
 from toolcrib.define.log import Body, Ended, Said
 from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
@@ -71,9 +72,8 @@ class Chats:
         if not query.plain and not query.attachments and query.message.strip().lower() in _STOP_WORDS:
             return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "")}
         query = await self._voice.write_down(query)
-        if query.queue != "wait" and (run := self._running_in(placed.session or "")):
-            self._say_to(run, to_message(query), key, query.queue)
-            return {"runId": run.id, "status": "in_flight"}
+        if query.queue != "wait" and (hears := self._say_to_run(placed.session or "", query)):
+            return {"runId": hears.id, "status": "in_flight"}
         waits = self._running_in(placed.session or "") is not None
         found = await self._begin(caller, placed, query)
         if isinstance(found, Past):
@@ -90,14 +90,14 @@ class Chats:
     async def follow(
         self,
         caller: Caller,
-        runId: Annotated[str, Field(max_length=256), "else the latest in the session"] = "",  # noqa: N803
+        runId: Annotated[str, Field(max_length=256), "else the one that runs, or the latest"] = "",  # noqa: N803
         sessionKey: str = "main",  # noqa: N803
         after: Annotated[int, Field(ge=0), "how many of its events are known already"] = 0,
     ) -> dict[str, Any]:
         """Wait for what happens in a run, and tell it whole, as `toolcrib run --json` does; the last event is its end.
 
         Whoever asks again with the `after` of the answer until it is `done` hears each event once, also over another
-        connection. Of a run that a restart ended only the end is told.
+        connection. Of a run that a restart ended only the end is told. `times` are those of the events, in ms.
         """
         session = self.place(caller, sessionKey).session or ""
         found = [run for run in self._by_session.get(session, ()) if runId in ("", run.id)]
@@ -106,22 +106,24 @@ class Chats:
             if past is None:
                 raise ToolError(f"there is no run {escape(runId[:64])!r} in this session", code="not_found")
             return {"runId": runId, "events": [event_json(past.end)], "after": after + 1, "done": True}
-        run, told, size = found[-1], list[Any](), 0
+        run, told, size = next((each for each in found if each.ended is None), found[-1]), list[Any](), 0
+        times = list[int]()
         reader = run.turn.subscribe(after)
         try:
             async for event in reader:
                 line = event_line(self._judge_start(run, event))
                 told.append(orjson.loads(line))
+                times.append(int(reader.time * 1000))
                 size += len(line)
                 if isinstance(event, events.TurnFinished):
                     break
                 if size > _PAGE_CHARS or not reader.is_behind:
-                    return {"runId": run.id, "events": told, "after": reader.number, "done": False}
+                    return {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": False}
             else:
                 told.append(event_json(await run.turn.end()))
         except CribError as error:
             told.append(event_json(events.TurnFinished("error", sentence=str(error))))
-        return {"runId": run.id, "events": told, "after": reader.number, "done": True}
+        return {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": True}
 
     @rpc("chat.abort", scope="write")
     async def abort(
@@ -168,7 +170,8 @@ class Chats:
             return {"runId": runId, "status": "timeout"}
         await asyncio.wait([run.task], timeout=timeoutMs / 1000)
         if not run.task.done():
-            return {"runId": runId, "status": "timeout"}
+            waits = {"pending": list(run.pending.values())} if run.pending else {}
+            return {"runId": runId, "status": "timeout", **waits}
         times = {"startedAt": to_ms(run.began), "endedAt": to_ms(run.ended or self._now())}
         error = run.error()
         return {"runId": runId, "status": run.status(), **times} | ({"error": error} if error else {})
@@ -186,13 +189,14 @@ class Chats:
             return replace(caller, session=asked)
         raise ToolError(f"there is no session {escape(key[:200])!r} that this caller may see", code="not_found")
 
-    async def resume(self, left: Iterable[Question], rebind: Rebind) -> None:
-        """Go on with the turns that a process left while a person was asked about a call of their last reply.
+    async def resume(self, left: Iterable[Question | PendingCall], rebind: Rebind) -> set[str]:
+        """Go on with the turns that a process left while a call of their last reply waited for somebody.
 
         Whoever follows such a run finds it under the id that it had. A subagent goes on with nothing: who started it
         has gone, too. `rebind` gives the bounds of a session that had some, None where nothing may go on there.
+        Returns the sessions in which one goes on.
         """
-        asked = defaultdict[str, dict[str, Caller]](dict)  # by session and by call
+        asked, resumed = defaultdict[str, dict[str, Caller]](dict), set[str]()  # by session and by call
         for each in left:
             if each.asker is not None and each.asker.session and not each.asker.parents:
                 asked[each.asker.session][each.key] = each.asker
@@ -206,14 +210,16 @@ class Chats:
                 request = TurnRequest(message=said[0], caller=caller, model=model or None, resumes=True, bounds=bounds)
                 await self._starting.acquire()
                 self._start((whose, key.removesuffix(_BOUND)), request, said[0].by)
+                resumed.add(session)
+        return resumed
 
     async def _read_unended(self, session: str) -> list[Message]:
-        """Return what was said and replied in the turn of a session that never ended."""
+        """Return what was said and replied in the last turn of a session, nothing when it ended."""
         said = list[Message]()
         for line in await self._store.lines(session):
-            if isinstance(line.body, Ended):
+            if isinstance(line.body, Ended) or _begins_run(line.body):  # one that was killed has no end
                 said.clear()
-            elif isinstance(line.body, Said) and line.body.message.role != "tool":
+            if isinstance(line.body, Said) and line.body.message.role != "tool":
                 said.append(line.body.message)
         return said
 
@@ -246,11 +252,23 @@ class Chats:
             return replace(event, verdict=self._judge(run.caller, event.call, event.verdict))
         return event
 
-    def _say_to(self, run: ChatRun, message: Message, key: str, queue: str) -> None:
-        """Say something to a run that goes on, once: a client that lost the answer says it again."""
-        if key not in run.heard:
-            run.heard.add(key)
-            run.turn.steer(message) if queue == "steer" else run.turn.follow_up(message)
+    def _say_to_run(self, session: str, query: ChatQuery) -> ChatRun | None:
+        """Return the run that hears this, once: a client that lost the answer says it again. None where none goes on.
+
+        To one that is about to end nothing can be said: it is a message of its own then.
+        """
+        key, message = query.idempotencyKey, to_message(query)
+        heard = next((run for run in self._by_session.get(session, ()) if key in run.heard), None)
+        if heard is not None or (run := self._running_in(session)) is None or run.id == key:
+            return heard
+        try:
+            run.turn.steer(message) if query.queue == "steer" else run.turn.follow_up(message)
+        except ToolError as error:
+            if error.code != "ended":
+                raise
+            return None
+        run.heard.add(key)
+        return run
 
     async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[ChatRun, bool] | Past":
         """Return the run of this id, and whether it is a new one; or what became of it before a restart.
@@ -308,7 +326,9 @@ class Chats:
         if at is None:
             return None
         text = ""
-        for body in (each.body for each in lines[at:]):
+        for body in (each.body for each in lines[at + 1 :]):
+            if _begins_run(body):
+                break
             if isinstance(body, Said) and body.message.role == "assistant":
                 text = body.message.plain_text
             elif isinstance(body, Ended):
@@ -352,6 +372,7 @@ class Chats:
             async for event in run.turn.subscribe():
                 if isinstance(event, events.TurnStarted):
                     run.decide(is_kept=True)
+                run.note(event)
                 teller.tell(event)
             end = await run.turn.end()
         except CribError as error:
@@ -359,6 +380,10 @@ class Chats:
             raise
         teller.end(end)
         return end
+
+
+def _begins_run(body: Body) -> bool:
+    return isinstance(body, Said) and body.message.role == "user" and "#" in body.message.by
 
 
 def _is_marked(body: Body, mark: str) -> bool:

@@ -11,7 +11,7 @@ from toolcrib.define import event as events
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Message
-from toolcrib.define.result import Image
+from toolcrib.define.result import Image, Result
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.turn import FollowedTurn, user_message
 
@@ -39,6 +39,15 @@ class ChatRun:
     task: "asyncio.Task[events.TurnFinished] | None" = None
     ended: float | None = None
     on_started: Callable[[], None] | None = None
+    pending: dict[str, str] = field(default_factory=dict)  # the handles of calls that are finished later, by key
+
+    def note(self, event: events.Event) -> None:
+        """Take note of what it waits for."""
+        match event:
+            case events.ToolProgress(call=call, partial=Result(status="pending", details={"handle": str(handle)})):
+                self.pending[call.key] = handle
+            case events.ToolFinished(call=call):
+                self.pending.pop(call.key, None)
 
     @property
     def session(self) -> str:
@@ -62,9 +71,10 @@ class ChatRun:
         if not self.is_kept:
             raise ToolError(self.error() or "it was stopped before it began", code="failed")
 
-    def status(self) -> Literal["in_flight", "ok", "error"]:
+    def status(self) -> Literal["in_flight", "pending", "ok", "error"]:
+        """Return how it stands; one that is `pending` goes on when somebody completes a call."""
         if self.task is None or not self.task.done():
-            return "in_flight"
+            return "pending" if self.pending else "in_flight"
         return "ok" if not self.error() else "error"
 
     def error(self) -> str:

@@ -30,10 +30,11 @@ from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
 
+from .calls import read_blocks, source_of_client
 from .chat import Chats
 from .chat_run import ChatRun, Past, owner_of_runs
 from .feature import Feature, TurnCore
-from .peers import MAX_CLIENT_TOOLS, CallBoard, fence_outside, make_client_tool, read_blocks, source_of_client
+from .peers import MAX_CLIENT_TOOLS, CallBoard, fence_outside, make_client_tool
 
 _MAX_RESULTS = 256
 _ANSWER_SECONDS = 600.0  # for a program to answer a call

@@ -4,15 +4,19 @@ A model may ask for changes, too, on behalf of the owner: such that take rights 
 them. Whatever would give anybody more is for a person to do.
 """
 
+import difflib
+import json
 import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
+from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import Scope, rpc
 
+from .approvals import Approvals
 from .feature import ConfigEditor, Difference, Feature, TurnCore
 
 log = logging.getLogger("toolcrib")
@@ -42,10 +46,14 @@ class Configuration:
         self._editor: ConfigEditor = core.editor
 
     @rpc("config.get", scope="read")
-    async def get(self, caller: Caller) -> dict[str, Any]:
+    async def get(
+        self,
+        caller: Caller,
+        text: Annotated[bool, "with the file's text, marks in it for its secrets, and where every key stands"] = False,
+    ) -> dict[str, Any]:
         """Show what the configuration says; secrets, and what came from the environment, are left out."""
         self._require_owner(caller)
-        return self._editor.show()
+        return self._editor.show(has_text=text)
 
     @rpc("config.schema", scope="read")
     async def schema(self, caller: Caller) -> dict[str, Any]:
@@ -68,6 +76,21 @@ class Configuration:
         """Change keys of the file by a JSON merge patch, in which null takes one away; comments in it are lost."""
         return self._change(caller, rights, query, merges=True)
 
+    @rpc("approvals.propose", scope="approve")
+    async def propose(self, caller: Caller, id: Annotated[str, "the whole id of the question"]) -> dict[str, Any]:
+        """Show what the configuration would have to say for a call never to be asked about again; nothing is changed.
+
+        `config.patch` with `raw` and `baseHash` saves it.
+        """
+        self._require_owner(caller)
+        question = await self._core.find(Approvals).find_question(caller, id)
+        if not question.always:
+            why = question.once or "it holds a secret, or nobody is known to be behind it"
+            raise ToolError(f"{question.tool} cannot be allowed for good: {why}", code="denied")
+        entry = json.loads(question.always)
+        raw, change = self._editor.propose(entry["path"], entry["entry"])
+        return {**entry, "diff": _write_diff(change.differences), "raw": raw, "baseHash": change.base}
+
     def _change(
         self, caller: Caller, rights: Collection[Scope], asked: ConfigChange, *, merges: bool
     ) -> dict[str, Any]:
@@ -84,6 +107,15 @@ class Configuration:
     def _require_owner(self, caller: Caller) -> None:
         if not self._core.is_owner(caller) or caller.parents:
             raise ToolError("only the owner may see and change the configuration", code="denied")
+
+
+def _write_diff(differences: Iterable[Difference]) -> str:
+    lines = list[str]()
+    for each in differences:
+        old, new = (escape_controls(json.dumps(value, indent=2)).split("\n") for value in (each.old, each.new))
+        name = ".".join(each.path)
+        lines += difflib.unified_diff([] if each.old is None else old, new, name, name, lineterm="", n=1)
+    return "\n".join(lines)
 
 
 def find_widening(differences: Iterable[Difference]) -> str:

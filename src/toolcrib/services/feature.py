@@ -23,11 +23,13 @@ from toolcrib.define.device import DeviceStore
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Replied
 from toolcrib.define.job import JobStore
+from toolcrib.define.later import PendingStore
 from toolcrib.define.log import Body, SessionStore
 from toolcrib.define.mcp import PinStore
 from toolcrib.define.model import Request
-from toolcrib.define.plugin import Hook, Moment, Observer
+from toolcrib.define.plugin import Hook, Moment, Observer, TimedObserver
 from toolcrib.define.ports import Blobs
+from toolcrib.define.quota import QuotaStore
 from toolcrib.define.record import Record, Rows
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import FollowedTurn, TurnRequest
@@ -104,6 +106,8 @@ class Stores:
     pins: PinStore
     jobs: JobStore
     messages: MessageStore
+    quotas: QuotaStore
+    pending: PendingStore
     rows: Rows | None = None
     devices: DeviceStore | None = None
 
@@ -144,10 +148,12 @@ class PreparedChange(NamedTuple):
 class ConfigEditor(Protocol):
     """Shows and changes the configuration; raises ToolError when that cannot be done."""
 
-    def show(self) -> dict[str, Any]: ...
+    def show(self, *, has_text: bool = False) -> dict[str, Any]: ...
     def schema(self) -> dict[str, Any]: ...
     def prepare(self, raw: str, base: str, /, *, merges: bool) -> PreparedChange: ...
+    def propose(self, path: Sequence[str], entry: Any, /) -> tuple[str, PreparedChange]: ...
     def commit(self, change: PreparedChange, /) -> str: ...
+    def read_draft(self, raw: str, /, *, merges: bool) -> Any: ...
 
 
 async def _do_nothing() -> None:
@@ -165,7 +171,7 @@ class Feature:
 
     services: Sequence[object] = ()
     guards: Sequence[Hook] = ()
-    observers: Sequence[Observer] = ()
+    observers: Sequence[TimedObserver | Observer] = ()
     moments: Sequence[tuple[str, Callable[[Moment], Any]]] = ()
     tools: ToolSource | None = None
     start: Callable[[], Coroutine[Any, Any, None]] = _do_nothing
@@ -235,7 +241,8 @@ class TurnCore(Core):
     """What features stand on that look at turns or start them: `running` is the turn in a session, `start_turn` starts
     one; `belt_of` gives what a caller may use, `later_of` the tools that its model is told of later, and when;
     `assign_model` names the model that answers a caller, in a session that was switched to one. `host` and `slots` are
-    for subagents. `editor` shows the configuration and changes it."""
+    for subagents. `editor` shows the configuration and changes it; `view_of` is how it decides, or how a draft would.
+    """
 
     running: Callable[[str], RunningTurn | None]
     start_turn: Callable[[TurnRequest], FollowedTurn]
@@ -243,9 +250,24 @@ class TurnCore(Core):
     later_of: Callable[[Caller], Mapping[str, str]]
     assign_model: Callable[[Caller, str], Caller]
     editor: ConfigEditor
+    view_of: Callable[[Any], Any]
     host: SubagentHost
     slots: SubagentSlots
 
 
 Mount = Callable[[Core], Feature]
 TurnMount = Callable[[TurnCore], Feature]
+
+
+def is_process_there(name: str) -> bool:
+    """Tell whether a process of this name is there; of one without a name that cannot be told."""
+    pid = name.partition(":")[0]
+    return not name or (pid.isdigit() and name == name_process(int(pid)))
+
+
+def name_process(pid: int) -> str:
+    """Return what tells a process from every other one that has its number, "" when there is none."""
+    try:
+        return f"{pid}:{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+    except OSError:
+        return ""

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +20,7 @@ from toolcrib.threads import in_thread
 from .approvals import Approvals
 from .chat import Chats
 from .feature import Feature, TurnCore
+from .router import read_version
 from .sessions import Sessions
 
 _MAX_PRESENT = 200
@@ -80,7 +80,7 @@ class Gateway:
 
     def __init__(self, core: TurnCore, bus: Bus, sessions: Sessions, now: Callable[[], float] = time.time) -> None:
         self._core, self._sessions, self._now = core, sessions, now
-        self._began, self._version = now(), version("toolcrib")
+        self._began, self._version = now(), read_version()
         self._log_path = core.state and core.config.logging.path_in(core.state)
         self._told: tuple[object, list[dict[str, str]]] = (None, [])  # the agents of a policy, as health names them
         self.bus, self.presence = bus, Presence(bus)
@@ -105,7 +105,8 @@ class Gateway:
         recent = [self._sessions.describe(each) for each in heads[:10]]
         if self._core.is_owner(caller):
             told |= {"connections": len(self.presence), "logFile": str(self._log_path or "")}
-        return {**told, "sessions": {"count": len(heads), "recent": recent}}
+        running = [self._sessions.describe(each) for each in heads if self._sessions.is_running(each.key)]
+        return {**told, "sessions": {"count": len(heads), "recent": recent, "running": running}}
 
     @rpc("system-presence", scope="read", at_once=True)
     async def present(self, caller: Caller) -> list[dict[str, Any]]:

@@ -23,17 +23,19 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.display import strip
 from toolcrib.define.errors import DeclarationError, ToolError
 from toolcrib.define.gateway import GatewayEvent
+from toolcrib.define.later import LATER_SECONDS
 from toolcrib.define.marks import defuse
 from toolcrib.define.message import Call, Message
 from toolcrib.define.names import canonical
 from toolcrib.define.ports import Progress, rpc
-from toolcrib.define.result import Content, Image, Result, Text
+from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
 
+from .calls import read_completion, source_of_client
 from .chat import Chats
 from .chat_run import Key, Past, owner_of_runs
 from .feature import Feature, TurnCore
@@ -55,6 +57,7 @@ class WaitingCall(NamedTuple):
     call: Call
     name: str
     answer: "asyncio.Future[Result]"
+    ctx: Ctx
 
 
 @dataclass(slots=True)
@@ -70,7 +73,7 @@ class CallBoard:
         if len(self.waiting) >= _MAX_WAITING:
             raise ToolError(f"{_MAX_WAITING} calls wait for this program already; try again later", code="unavailable")
         key, answer = ctx.call.key, asyncio.get_running_loop().create_future()
-        self.waiting[key] = WaitingCall(ctx.call, own_name, answer)
+        self.waiting[key] = WaitingCall(ctx.call, own_name, answer, ctx)
         ctx.progress(Result.pending(_DELEGATED, details={"tool": own_name, "message": _DELEGATED}))
         try:
             told = {"callId": key, "tool": own_name, "args": dict(ctx.call.args), "sessionKey": ctx.caller.session}
@@ -112,19 +115,6 @@ def make_client_tool(definition: bytes, source: str, delegate: Delegate, seconds
         source=source,
         timeout=seconds,
     )
-
-
-def source_of_client(caller: Caller) -> str:
-    """Return what the tools of a caller's programs have for their source."""
-    return f"client:{(caller.sender and caller.sender.id) or 'owner'}"
-
-
-def read_blocks(blocks: Iterable[Any]) -> tuple[Content, ...]:
-    """Return blocks of content that somebody sent; ToolError where one is none, or a picture that models cannot see."""
-    content = Result.from_json({"content": list(blocks)}).content
-    if any(isinstance(part, Image) and Image.mime_of(part.data) != part.mime for part in content):
-        raise ToolError("a picture is a PNG, JPEG, GIF or WebP, and says which", code="bad_arguments")
-    return content
 
 
 def fence_outside(content: Iterable[Content], notice: str = "") -> tuple[Content, ...]:
@@ -215,14 +205,20 @@ class Peers:
         callId: Key,  # noqa: N803
         result: Annotated[JsonValue | None, "text, blocks {content: [...]}, or any other JSON"] = None,
         error: str = "",
+        later: Annotated[str | None, "it is finished later: by `calls.complete`, with this handle"] = None,
+        seconds: Annotated[float, "how long it waits for that"] = LATER_SECONDS,
     ) -> dict[str, Any]:
         """Answer a call that `tool.call` told of; what comes too late is told to the model in a turn of its own."""
-        whose, made = owner_of_runs(caller), _read_answer(result, error)
+        whose, made = owner_of_runs(caller), read_completion(result, error)
         for (own, _), offer in self._offers.items():
             waiting = offer.board.waiting.get(callId) if own == whose else None
             if waiting is not None and not waiting.answer.done():
-                waiting.answer.set_result(made)
-                return {"status": "ok"}
+                if later is not None:
+                    waiting.ctx.course.outside = offer.board.source
+                    made = await waiting.ctx.later(later, seconds=seconds)
+                if not waiting.answer.done():  # it may have been stopped meanwhile
+                    waiting.answer.set_result(made)
+                return {"status": made.status, **({} if later is None else {"handle": made.details["handle"]})}
         late = self._late.get(callId)
         if late is None or late.whose != whose:
             raise ToolError(f"no call {callId[:64]!r} waits for an answer of yours", code="not_found")
@@ -273,7 +269,7 @@ class Peers:
         if offer is None or self._offers.get(id) is not offer:
             return
         del self._offers[id]
-        for key, (_, name, answer) in offer.board.waiting.items():
+        for key, (_, name, answer, _) in offer.board.waiting.items():
             self._expect_late(id, offer, key, name)
             if not answer.done():
                 gone = f"the program that offered {name} has gone before it answered"
@@ -283,19 +279,6 @@ class Peers:
         self._late[key] = _Late(id[0], offer, name)
         while len(self._late) > _MAX_LATE:
             self._late.popitem(last=False)
-
-
-def _read_answer(result: Any, error: str) -> Result:
-    """Return what a program answers: words, blocks of content, or JSON. Where it is from is not for it to say."""
-    if error:
-        return Result.error(error)
-    if result is None or isinstance(result, str):
-        return Result.text(result or "done")
-    if not isinstance(result, dict) or not isinstance(result.get("content"), list):
-        return Result.json(result)._replace(details=None)
-    plain = (part._replace(source=None) for part in read_blocks(result["content"]))
-    content = tuple(part._replace(embed=None) if isinstance(part, Text) else part for part in plain)
-    return Result(content, status="error" if result.get("status") == "error" else "ok")
 
 
 def _shorten(part: Content) -> Content:

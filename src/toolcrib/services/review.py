@@ -5,17 +5,18 @@ one that is no answer, a human is asked.
 """
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.config.settings import ReviewSettings
+from toolcrib.define.approval import to_plain
 from toolcrib.define.context import Ctx
 from toolcrib.define.display import strip_to_line
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Message
 from toolcrib.define.model import History, Request
 from toolcrib.define.plugin import Allow, Ask, Block, Hook, Word
@@ -24,7 +25,7 @@ from toolcrib.define.verdict import Basis
 
 from .feature import Core, Feature
 
-_SHOWN_CHARS, _TASK_CHARS, _REASON_CHARS = 8_000, 2_000, 300
+_SHOWN_CHARS, _TASK_CHARS, _REASON_CHARS = 24_000, 2_000, 300
 _REPLY_TOKENS = 512
 _MAX_SOURCES = 10
 _SYSTEM = """\
@@ -47,7 +48,7 @@ class Reviewer:
     """Reads the calls whose tools have one of the effects; a tool that came later may have any."""
 
     def __init__(self, core: Core, settings: ReviewSettings) -> None:
-        self._core, self._settings = core, settings
+        self._core, self._settings, self._redact = core, settings, core.redact or str
 
     def to_guard(self) -> Hook:
         """Return it as what stands before a call."""
@@ -62,35 +63,50 @@ class Reviewer:
                 replied = await self._core.aside.consult(ctx.caller, self._write(ctx, args), self._settings.model)
         except (CribError, TimeoutError) as error:
             return Ask(f"the reviewer did not answer: {str(error) or 'it took too long'}", basis=_BASIS)
-        return read_review(replied.message.plain_text)
+        if replied.message.finish != "stop":
+            why = replied.error or f"its reply ended with {replied.message.finish!r}"
+            return Ask(f"the reviewer did not answer: {why}", basis=_BASIS)
+        word = read_review(replied.message.plain_text)
+        if isinstance(word, Allow) and len(self._show(args)) > _SHOWN_CHARS:
+            return Ask("the call is too long for the reviewer to have seen all of it", basis=_BASIS)
+        return word
 
     def _write(self, ctx: Ctx, args: Mapping[str, Any]) -> Request:
         """Return what the model is shown: the call and its grounds, as data."""
         task, outside = self._core.aside.read_course(ctx.caller)
-        shown = orjson.dumps(dict(args), option=orjson.OPT_INDENT_2, default=str).decode()
+        shown = self._show(args)
         more = f"\n[{len(shown) - _SHOWN_CHARS} more characters]" if len(shown) > _SHOWN_CHARS else ""
         who = ctx.caller.channel or "the terminal"
         about = {"tool": ctx.call.name, "caller": who, "owner": str(self._core.is_owner(ctx.caller)).lower()}
         token = new_token()
         parts = [fence(f"{shown[:_SHOWN_CHARS]}{more}", "the call", token, about=about)]
-        parts.append(fence(task[-_TASK_CHARS:] or "(nothing is known)", "what the person asked for last", token))
+        asked = self._redact(task)[-_TASK_CHARS:] or "(nothing is known)"
+        parts.append(fence(asked, "what the person asked for last", token))
         sources = "\n".join(outside[:_MAX_SOURCES]) or "none"
         parts.append(fence(sources, "outside content that was read before", token))
         system = f"{_SYSTEM}\n\n{self._settings.prompt}" if self._settings.prompt else _SYSTEM
         message = Message(role="user", content=(Text("\n\n".join(parts)),))
         return Request(history=History([message]), system=system, choice="none", longest=_REPLY_TOKENS)
 
+    def _show(self, args: Mapping[str, Any]) -> str:
+        text = orjson.dumps(to_plain(args), option=orjson.OPT_INDENT_2).decode()
+        return self._redact(text)
+
 
 def read_review(text: str) -> Word:
-    """Return what a reviewer said as a word; what is no answer becomes a question."""
-    found = re.search(r"\{.*\}", text, re.DOTALL)
+    """Return what a reviewer said as a word; what is no answer becomes a question.
+
+    A yes is the whole answer: in the middle of words it may be quoted from the call.
+    """
+    start, end = text.find("{"), text.rfind("}") + 1
+    is_whole = " ".join([*text[:start].split(), *text[end:].split()]) in ("", "``` ```", "```json ```")
     try:
-        said: Any = orjson.loads(found[0]) if found else None
-    except orjson.JSONDecodeError:
-        said = None
-    decision = said.get("decision") if isinstance(said, dict) else None
-    reason = strip_to_line(str(said.get("reason") or ""))[:_REASON_CHARS] if isinstance(said, dict) else ""
-    if decision == "allow":
+        said = parse_arguments(text[start:end]) if 0 <= start < end else {}
+    except ToolError:
+        said = {}
+    decision = said.get("decision")
+    reason = strip_to_line(str(said.get("reason") or ""))[:_REASON_CHARS]
+    if decision == "allow" and is_whole:
         return Allow(f"the reviewer has nothing against it: {reason}", _BASIS)
     if decision == "deny":
         return Block(f"the reviewer refused it: {reason}", _BASIS)

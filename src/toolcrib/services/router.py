@@ -3,15 +3,15 @@
 import inspect
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import Mark, Progress, Rpc, Scope, mark_of, rpc
+from toolcrib.define.ports import Progress, Rpc, Scope, mark_of, rpc
 from toolcrib.define.schema.annotations import (
     Schema,
     check_portable,
@@ -29,6 +29,12 @@ log = logging.getLogger("toolcrib")
 TOOL_SCOPES: frozenset[Scope] = frozenset({"read", "write"})
 
 _OURS = ("caller", "progress", "rights")  # given by the router, never by who asks
+
+
+@cache
+def read_version() -> str:
+    """Return the version of this package."""
+    return version("toolcrib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +73,19 @@ class Router:
     @rpc("rpc.discover", scope="read")
     async def discover(self) -> dict[str, Any]:
         """Describe every method: an OpenRPC document."""
-        about = {"title": "toolcrib gateway", "version": version("toolcrib")}
+        about = {"title": "toolcrib gateway", "version": read_version()}
         return {"openrpc": "1.3.2", "info": about, "methods": [each.to_json() for each in self.methods.values()]}
 
     def mount(self, *services: object) -> None:
         """Offer the methods of more services."""
         for service in services:
-            for _, bound in inspect.getmembers(service, inspect.ismethod):
-                if (mark := mark_of(bound)) is None:
+            for name, function in inspect.getmembers(type(service), inspect.isfunction):
+                if mark_of(function) is None:
                     continue
-                method = _read_method(mark, bound)
-                if mark.name in self.methods:
-                    raise DeclarationError(f"two services offer the method {mark.name!r}")
-                self.methods[mark.name] = method
+                method = _bind_method(getattr(service, name))
+                if method.name in self.methods:
+                    raise DeclarationError(f"two services offer the method {method.name!r}")
+                self.methods[method.name] = method
 
     def rpc_for(self, caller: Caller, scopes: Collection[Scope] = TOOL_SCOPES) -> Rpc:
         """Return what a caller asks through: bound to it and to the scopes it came with."""
@@ -116,25 +122,35 @@ class Router:
         return await method.run(**args)
 
 
-def _read_method(mark: Mark, bound: Callable[..., Any]) -> Method:
-    where = f"method {mark.name} ({bound.__qualname__})"
-    if not inspect.iscoroutinefunction(bound):
+def _bind_method(bound: Any) -> Method:
+    method, query = _read_method(bound.__func__)
+    return replace(method, run=bound if query is None else _gather_query(bound, query))
+
+
+@lru_cache(maxsize=1024)  # every crib of a process offers the same
+def _read_method(function: Callable[..., Any]) -> tuple[Method, Callable[..., Any] | None]:
+    """Return what a function of a service declares, and what its one parameter `query` is made of, where it has one."""
+    mark = mark_of(function)
+    assert mark is not None
+    where = f"method {mark.name} ({function.__qualname__})"
+    if not inspect.iscoroutinefunction(function):
         raise DeclarationError(f"{where}: is not async")
-    listed = parameters_of(bound)
+    _, *listed = parameters_of(function)
     own = [each for each in listed if each.name not in _OURS]
-    fields, run = fields_of_function(bound, own, where), bound
+    fields, query = fields_of_function(function, own, where), None
     if [each.name for each in own] == ["query"] and (members := members_of(fields[0].annotation, where)) is not None:
-        fields, run = members, _gather_query(bound, fields[0].annotation)
+        fields, query = members, fields[0].annotation
     check_portable(fields, where)
-    return Method(
+    method = Method(
         name=mark.name,
         scope=mark.scope,
-        doc=inspect.getdoc(bound) or "",
+        doc=inspect.getdoc(function) or "",
         shape=Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema)),
-        run=run,
+        run=function,
         wants=frozenset(_OURS) & {each.name for each in listed},
         at_once=mark.at_once,
     )
+    return method, query
 
 
 def _find_dropped(params: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:

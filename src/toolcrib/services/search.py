@@ -26,7 +26,7 @@ ShortWord = Annotated[str, Field(max_length=64)]
 
 def mount(core: Core, *, provider: ProviderMaker) -> Feature:
     """Mount the searches; `provider` makes whom the settings name, and raises ToolError when that is nobody."""
-    make = partial(provider, http_for=core.way_out.for_own)
+    make = partial(provider, http_for=core.way_out.for_listed)
     return Feature(services=(WebSearches(lambda: core.config.web.search, core.env, make),))
 
 

@@ -1,10 +1,9 @@
 """Sessions as the protocol of the gateway speaks of them: listed, looked into, found, labelled, begun anew."""
 
+import base64
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Annotated, Any
 
@@ -12,18 +11,19 @@ from pydantic import Field
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.log import Ended, Labelled, Said, SessionHead, SessionStore, Shortened
+from toolcrib.define.log import Labelled, Said, SessionHead, SessionStore, Shortened
 from toolcrib.define.message import Message, Thinking
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
-from toolcrib.define.session import agent_from_key, to_agent
+from toolcrib.define.session import agent_from_key, to_agent, to_thread_key
 
 from .feature import Feature, TurnCore
-from .sessions import Sessions, session_id
+from .sessions import Sessions, describe_pending, session_id
 
 _LABEL_CHARS = 64
 _PAGE_BYTES = 6 * 1024 * 1024  # of one answer
 _PREVIEW_CHARS = 240
+_MAX_BEGINNINGS = 10_000
 _LEFT_OUT = "What was said before was left out here."
 
 Limit = Annotated[int, Field(ge=1, le=10_000)]
@@ -66,36 +66,34 @@ class SessionDesk:
 
     def __init__(self, store: SessionStore, sessions: Sessions) -> None:
         self._store, self._sessions = store, sessions
+        self._beginnings: dict[str, str] = {}  # of sessions, by their ids: a list reads none of them twice
 
     @rpc("sessions.list", scope="read")
     async def list_sessions(self, caller: Caller, query: SessionQuery) -> dict[str, Any]:
         """List the sessions that the caller may see, the latest first."""
-        heads = [head for head in await self._sessions.find_heads(caller) if _matches(head, query)]
-        rows = [self._sessions.describe(head) for head in heads[: query.limit]]
-        for row in rows if query.includeLastMessage or query.includeDerivedTitles else ():
-            messages = await self._messages(row["key"])
-            if query.includeLastMessage and messages:
+        pending, rows = await self._sessions.find_pending(), list[dict[str, Any]]()
+        for head in await self._sessions.find_heads(caller):
+            if len(rows) == query.limit:
+                break
+            name = head.title or (await self._find_beginning(head) if query.includeDerivedTitles else "")
+            if not _matches(head, query, name):
+                continue
+            row = {**self._sessions.describe(head), **describe_pending(pending.get(head.key, ()))}
+            if query.includeDerivedTitles and not head.title:
+                row["derivedTitle"] = name or None
+            if query.includeLastMessage and (messages := await self._messages(head.key)):
                 row["lastMessagePreview"] = _plain(messages[-1])[:_PREVIEW_CHARS]
-            if query.includeDerivedTitles and not row["title"]:
-                first = next((each for each in messages if each.role == "user"), None)
-                row["derivedTitle"] = _plain(first)[:_LABEL_CHARS] if first else None
+            rows.append(row)
         return {"ts": int(time.time() * 1000), "count": len(rows), "sessions": rows}
 
-    @rpc("usage.cost", scope="read")
-    async def cost(self, caller: Caller, days: Annotated[int, Field(ge=1, le=366)] = 30) -> dict[str, Any]:
-        """Tell the tokens and the cost of the sessions that the caller may see, day by day, as turns recorded them."""
-        since, daily = time.time() - days * 86_400, dict[str, Counter[str]]()
-        for head in await self._sessions.find_heads(caller):
-            for line in await self._store.lines(head.key) if head.changed_at >= since else ():
-                if isinstance(line.body, Ended) and line.at >= since:
-                    day, used = datetime.fromtimestamp(line.at, UTC).date().isoformat(), line.body.usage
-                    counted = daily.setdefault(day, Counter())
-                    counted.update({"input": used.input, "output": used.output, "turns": 1})
-                    counted["totalTokens"] += used.input + used.output
-                    counted["totalCost"] += line.body.cost or 0  # type: ignore[assignment]  # a sum of dollars
-        rows = [{"date": day, **counted} for day, counted in sorted(daily.items())]
-        whole = sum(daily.values(), Counter[str]())
-        return {"updatedAt": int(time.time() * 1000), "days": days, "daily": rows, "totals": dict(whole)}
+    async def _find_beginning(self, head: SessionHead) -> str:
+        """Return the first words of a session, "" while there are none: what one without a title is called."""
+        if not (found := self._beginnings.get(id := session_id(head), "")):
+            said = (_plain(each)[:_LABEL_CHARS] for each in await self._messages(head.key) if each.role == "user")
+            if len(self._beginnings) >= _MAX_BEGINNINGS:
+                self._beginnings.clear()
+            found = self._beginnings[id] = next(said, "")
+        return found
 
     @rpc("chat.history", scope="read")
     async def history(
@@ -103,17 +101,26 @@ class SessionDesk:
         caller: Caller,
         sessionKey: KeyText = "main",  # noqa: N803  as the protocol spells it
         limit: Annotated[int, Field(ge=1, le=1_000)] = 200,
+        before: Annotated[int, Field(ge=0), "those before this one, counted from the first"] | None = None,
+        pictures: Annotated[bool, "with the pictures themselves, as far as there is room"] = False,
     ) -> dict[str, Any]:
-        """Show the last messages of a session."""
+        """Show the last messages of a session, or those before one; `first` is the number of the first shown."""
         head = await self._sessions.find_visible(caller, sessionKey, makes=True)
         shown, left = list[dict[str, Any]](), _PAGE_BYTES
-        for message in reversed((await self._messages(head.key))[-limit:]):
+        messages = (await self._messages(head.key))[:before]
+        for message in reversed(messages[-limit:]):
             row = _render(message)
             left -= len(_plain(message))
             if left < 0:
                 break
+            for part in message.content if pictures else ():
+                if isinstance(part, Image) and len(part.data) * 2 < left:
+                    left -= len(part.data) * 2
+                    data = base64.b64encode(part.data).decode()
+                    row["content"].append({"type": "image", "data": data, "mimeType": part.mime})
             shown.append(row)
-        return {"sessionKey": head.key, "sessionId": session_id(head), "messages": shown[::-1]}
+        told = {"sessionKey": head.key, "sessionId": session_id(head), "messages": shown[::-1]}
+        return {**told, "first": len(messages) - len(shown)}
 
     @rpc("sessions.preview", scope="read")
     async def preview(
@@ -173,9 +180,30 @@ class SessionDesk:
         self._require_idle(head.key)
         kept = f"{head.key}:before:{token_hex(4)}"
         await self._store.add(replace(head, key=kept), await self._store.lines(head.key))
+        await self._sessions.end(head.key)  # first, as in a deletion
         await self._store.delete(head.key)
-        await self._sessions.end(head.key)
         return {"ok": True, "key": head.key, "archived": kept}
+
+    @rpc("sessions.branch", scope="admin")
+    async def branch(
+        self,
+        caller: Caller,
+        key: KeyText,
+        before: Annotated[int, Field(ge=0), "the number of a question, as chat.history counts; else all"] | None = None,
+    ) -> dict[str, Any]:
+        """Go on with a session in another one, from its end or before a question; the first stays as it is."""
+        head = await self._sessions.find_visible(caller, key)
+        standing = await self._sessions.read_standing(head.key)
+        lines = list(standing.path)
+        if before is not None:
+            asked = standing.history[before] if before < len(standing.history) else None
+            at = next((at for at, each in enumerate(lines) if _is_question(each.body) and each.body[0] is asked), None)
+            if at is None:
+                raise ToolError(f"message {before} is no question that is still there", code="bad_arguments")
+            lines = lines[:at]
+        made = to_thread_key(head.key, f"branch-{token_hex(4)}")  # a thread: the rules of its chat are about it, too
+        await self._store.add(replace(head, key=made), lines)
+        return {"ok": True, "key": made, "from": head.key, "lines": len(lines)}
 
     @rpc("sessions.compact", scope="admin")
     async def compact(
@@ -209,12 +237,12 @@ class SessionDesk:
         return list((await self._sessions.read_standing(key)).history)
 
 
-def _matches(head: SessionHead, query: SessionQuery) -> bool:
+def _matches(head: SessionHead, query: SessionQuery, name: str) -> bool:
     is_recent = query.activeMinutes is None or head.changed_at >= time.time() - query.activeMinutes * 60
     is_agents = not query.agentId or agent_from_key(head.key) == to_agent(query.agentId)
     is_called = not query.label or head.title == query.label
-    is_found = query.search.lower() in f"{head.key} {head.title}".lower()
     is_spawned = not query.spawnedBy or query.spawnedBy in head.parents
+    is_found = query.search.lower() in f"{head.key} {name}".lower()
     return is_recent and is_agents and is_called and is_found and is_spawned
 
 
@@ -234,4 +262,6 @@ def _render(message: Message) -> dict[str, Any]:
     told: dict[str, Any] = {"role": message.role, "content": content}
     if message.role == "tool":
         told |= {"role": "toolResult", "toolCallId": message.call_id, "isError": message.status == "error"}
+    if message.role == "user" and "#" in message.by:  # so that who follows the run shows nothing twice
+        told["runId"] = message.by.partition("#")[2].rstrip("?!")
     return told | ({"timestamp": int(message.at * 1000)} if message.at else {})

@@ -14,6 +14,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
+from toolcrib.define.later import PendingCall
 from toolcrib.define.log import Body, Ended, Line, SessionHead, SessionStore, Switched
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
@@ -21,6 +22,7 @@ from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
 from toolcrib.define.session import agent_from_key, check_key, is_within, kind_from_key, to_store_key
 
+from .calls import PendingCalls
 from .feature import Feature, ModelNames, RunningTurn, TurnCore
 
 _TEXT_CHARS = 4_000  # characters of one message
@@ -63,8 +65,23 @@ def mount(core: TurnCore, recall: Recall, codec: LogCodec) -> Feature:
     service = Sessions(
         core.stores.sessions, recall, codec=codec, models=core.models, is_owner=core.is_owner, running=core.running
     )
-    service.ends = core.session_ends
+    service.ends, service.list_pending = core.session_ends, core.find(PendingCalls).waiting
     return Feature(services=(service,))
+
+
+async def _list_none() -> Sequence[PendingCall]:
+    return ()
+
+
+def describe_pending(pending: Sequence[PendingCall]) -> dict[str, Any]:
+    """Return what is told of a session whose calls wait to be completed; nothing where none does."""
+    calls = [{"handle": each.handle, "tool": each.call.name} for each in pending]
+    return {"pending": calls} if calls else {}
+
+
+def _without_pending(calls: Iterable[Call], pending: Sequence[PendingCall]) -> list[Call]:
+    known = {each.key for each in pending}
+    return [call for call in calls if call.key not in known]
 
 
 class Sessions:
@@ -84,6 +101,14 @@ class Sessions:
         self._store, self._recall, self._models = store, recall, models
         self._is_owner, self._running, self._now, self._codec = is_owner, running, now, codec
         self.ends: Sequence[Callable[[str], Awaitable[None]]] = ()
+        self.list_pending: Callable[[], Awaitable[Sequence[PendingCall]]] = _list_none
+
+    async def find_pending(self) -> dict[str, list[PendingCall]]:
+        """Return the calls that wait to be completed, by session."""
+        found = dict[str, list[PendingCall]]()
+        for each in await self.list_pending():
+            found.setdefault(each.session, []).append(each)
+        return found
 
     @rpc("sessions.status", scope="read")
     async def status(
@@ -92,7 +117,8 @@ class Sessions:
         """Tell how a session stands: model, messages, tokens, cost, whether a turn runs, how the last one ended."""
         head = await self.find_visible(caller, key, makes=True)
         found = await self.read_standing(head.key)
-        is_running = self.is_running(head.key)
+        is_running, pending = self.is_running(head.key), (await self.find_pending()).get(head.key, [])
+        left = _without_pending(found.uncertain, pending)
         model = found.model or self._default_model(head.key)
         ended = next((line.body for line in reversed(found.path) if isinstance(line.body, Ended)), None)
         return {
@@ -109,8 +135,9 @@ class Sessions:
             "running": is_running,
             "ended": ended and {"reason": ended.reason, "sentence": ended.sentence},
             # a call of the turn that runs has no answer yet, either; it is not in doubt
-            "uncertain": [] if is_running else [{"id": call.id, "name": call.name} for call in found.uncertain],
+            "uncertain": [] if is_running else [{"id": call.id, "name": call.name} for call in left],
             "changedAt": head.changed_at,
+            **describe_pending(pending),
         }
 
     def is_running(self, key: str) -> bool:
@@ -188,7 +215,8 @@ class Sessions:
     async def show(self, key: Annotated[str, "the whole key of the session"]) -> dict[str, Any]:
         """Show all that a model would be shown of a session, with what it took and the calls that never ended."""
         head = await self._find(key)
-        found = self._recall(await self._store.lines(key))
+        found, pending = self._recall(await self._store.lines(key)), (await self.find_pending()).get(key, [])
+        left = _without_pending(found.uncertain, pending)
         return {
             "key": head.key,
             "lines": head.count,
@@ -198,8 +226,9 @@ class Sessions:
             "title": head.title,
             "model": head.model,
             "usage": {"input": found.usage.input, "output": found.usage.output, "cost": found.cost},
-            "uncertain": [{"id": call.id, "tool": call.name} for call in found.uncertain],
+            "uncertain": [{"id": call.id, "tool": call.name} for call in left],
             "messages": [_render_whole(message) for message in found.history],
+            **describe_pending(pending),
         }
 
     @rpc("sessions.export", scope="admin")
@@ -230,8 +259,8 @@ class Sessions:
         every = await self._store.list(most=_ALL_SESSIONS)
         called = [each.key for each in every if key in each.parents and is_called(each.key)]
         for each in (*called, key):
+            await self.end(each)  # first: what is held for a session must not outlive it, whatever happens in between
             await self._store.delete(each)
-            await self.end(each)
         return {"key": key, "called": called}
 
     async def end(self, key: str) -> None:

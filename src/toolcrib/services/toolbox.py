@@ -1,55 +1,27 @@
 """Tools from afar: which there are, which a caller has and why, and a call through the same gate as a model's."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Annotated, Any, Protocol
+from functools import partial
+from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import read_sources
 from toolcrib.define.message import Call
 from toolcrib.define.model import model_name
-from toolcrib.define.names import canonical, suggest
+from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, rpc
-from toolcrib.define.result import Result
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Verdict
-from toolcrib.policy.explain import caller_json, verdict_json
-from toolcrib.policy.resolve import mark_terminal_owner, resolve
-from toolcrib.policy.taint import taint_rules_for
+from toolcrib.policy.explain import verdict_json
+from toolcrib.policy.resolve import mark_terminal_owner
 
 from .chat import Chats
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
-
-
-class ToolCatalog(Protocol):
-    """Every tool that exists, and what is wrong with those that were left out."""
-
-    @property
-    def tools(self) -> Mapping[str, Tool]: ...
-    @property
-    def groups(self) -> Mapping[str, frozenset[str]]: ...
-    @property
-    def problems(self) -> Sequence[Any]: ...
-
-
-class CallerBelt(Protocol):
-    """The tools of one caller, as far as they are told of and called here."""
-
-    @property
-    def tools(self) -> Mapping[str, Tool]: ...
-    @property
-    def caller(self) -> Caller: ...
-    @property
-    def catalog(self) -> "ToolCatalog": ...
-    @property
-    def verdicts(self) -> Mapping[str, Verdict]: ...
-    def steps(self, name: str, /) -> Sequence[Any]: ...
-    def call(
-        self, name: str, args: Mapping[str, Any], /, *, progress: Callable[[Result], None] | None
-    ) -> Awaitable[Result]: ...
+from .standing import Asked, CallerBelt, CurrentVerdicts
 
 
 def mount(core: TurnCore) -> Feature:
@@ -66,7 +38,7 @@ class Toolbox:
         place: Callable[..., Caller],
         judge: Callable[[Caller, Call, Verdict], Verdict],
     ) -> None:
-        self._core, self._place, self._judge = core, place, judge
+        self._core, self._place, self._judge, self._standing = core, place, judge, core.find(CurrentVerdicts)
 
     @rpc("tools.registered", scope="admin")
     async def list_all(self, caller: Caller) -> dict[str, Any]:
@@ -98,12 +70,13 @@ class Toolbox:
         tool: str,
         sessionKey: str = "main",  # noqa: N803
         model: str = "",
+        args: Annotated[JsonObject | None, "as if it were called with these"] = None,
     ) -> dict[str, Any]:
         """Say why the caller has a tool or not, layer by layer."""
         belt = await self._belt(caller, sessionKey, model)
         name = self._find(belt, tool)
-        told = await self._explain(belt, name)
-        told = {**{each.name: told["tools"][0][each.name] for each in fields(Verdict)}, **told}
+        told = await self._explain(belt, name, args)
+        told = {**{key: told["tools"][0][key] for key in asdict(belt.verdicts[name])}, **told}
         later = self._core.later_of(belt.caller).get(name)
         return {**told, "later": later} if later else told
 
@@ -119,15 +92,22 @@ class Toolbox:
     ) -> dict[str, Any]:
         """Call a tool: judged, recorded and bounded like a model's call."""
         belt = await self._belt(caller, sessionKey)
-        if (name := canonical(tool)) is None or name not in belt.verdicts:  # it is refused, and that is recorded
+        if (name := belt.selection.find(tool)) is None:  # it is refused, and that is recorded
             raise ToolError((await belt.call(tool, args or {}, progress=None)).plain_text, code="not_found")
         verdict = verdict_json(belt.verdicts[name], belt.catalog.tools[name])
         if dryRun:
-            checked = belt.tools[name].check(args or {}) if name in belt.tools else {}
-            judged = self._judge(belt.caller, Call("dry-run", name, checked), belt.verdicts[name])
-            return {"verdict": verdict_json(judged, belt.catalog.tools[name])}
+            return {"verdict": await self._rehearse(belt, name, args or {})}
         result = await belt.call(name, args or {}, progress=lambda part: progress(part.to_json()))
         return {**result.to_json(), "verdict": verdict}
+
+    async def _rehearse(self, belt: CallerBelt, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the gate would say of a direct call now, which goes back to nothing that was read before."""
+        asked = Asked(_read_nothing, name, args)
+        told = await self._standing.explain(belt, self._core.policy, self._core.way_out, asked)
+        row: dict[str, Any] = told["tools"][0]
+        verdict = Verdict(**{each.name: row[each.name] for each in fields(Verdict)})
+        checked = belt.tools[name].check(args) if name in belt.tools else {}
+        return {**row, **asdict(self._judge(belt.caller, Call("dry-run", name, checked), verdict))}
 
     async def _belt(self, caller: Caller, key: str, model: str = "") -> CallerBelt:
         """Return the belt of a caller in a session, with the model that is named or would answer there."""
@@ -149,25 +129,25 @@ class Toolbox:
         provider, name = model_name(model)
         return replace(caller, provider=provider, model=name)
 
-    async def _explain(self, belt: CallerBelt, only: str = "") -> dict[str, Any]:
-        tools, who = belt.catalog.tools, caller_json(resolve(self._core.policy, belt.caller))
-        rules, sources = taint_rules_for(self._core.policy, belt.caller, tools, belt.catalog.groups), dict[str, None]()
-        if only or rules:
-            sources = await read_sources(self._core.stores.sessions, belt.caller.session or "")
-        names = [only] if only else tools
-        rows = [verdict_json(rules.apply(belt.verdicts[name], sources), tools[name]) for name in names]
-        steps = [asdict(step) for step in (*belt.steps(only), *rules.step(only, sources))] if only else []
-        return {"caller": who, "tools": rows, **({"steps": steps} if only else {}), **rules.to_json(only, sources)}
+    async def _explain(self, belt: CallerBelt, only: str = "", args: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        read = partial(read_sources, self._core.stores.sessions, belt.caller.session or "")
+        return await self._standing.explain(belt, self._core.policy, self._core.way_out, Asked(read, only, args))
 
     def _find(self, belt: CallerBelt, tool: str) -> str:
-        name = canonical(tool)
-        if name is None or name not in belt.verdicts:
+        name = belt.selection.find(tool)
+        if name is None:
             raise ToolError(f"there is no tool {tool[:64]!r}{suggest(tool, belt.verdicts)}", code="not_found")
         return name
 
 
+async def _read_nothing() -> tuple[str, ...]:
+    return ()
+
+
 def describe_tool(tool: Tool) -> dict[str, Any]:
     """Return what is told of a tool besides its parameters."""
-    told = {"name": tool.name, "description": tool.description, "group": tool.group, "source": tool.source}
+    told: dict[str, Any] = {"name": tool.name, "label": tool.title, "description": tool.description}
+    told |= {"group": tool.group, "source": tool.source}
     more = {"effects": sorted(tool.effects), "kind": tool.kind, "ownerOnly": tool.owner_only}
-    return {**told, **more, "optional": tool.optional, "requires": list(tool.requires), "runs": tool.has_body}
+    named = {"aliases": list(tool.other_names)} if tool.other_names else {}
+    return {**told, **named, **more, "optional": tool.optional, "requires": list(tool.requires), "runs": tool.has_body}

@@ -11,6 +11,7 @@ needs a plugin of pytest's, such as the one that comes with anyio, and its mark.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
@@ -53,6 +54,13 @@ class FakeHttp:
         self.pages = {url: FakePage(page) if isinstance(page, str) else page for url, page in (pages or {}).items()}
         self.asked: list[str] = []
         self.sent: list[tuple[str, Mapping[str, str], bytes]] = []
+        self.judges: list[Callable[[str], None]] = []
+
+    def judge_with(self, judge: Callable[[str], None], /) -> "FakeHttp":
+        """Return the same web, on which `judge` hears every address."""
+        judged = copy(self)
+        judged.judges = [*self.judges, judge]
+        return judged
 
     async def get(self, url: str, /, *, headers: Mapping[str, str] = MappingProxyType({}), **terms: Any) -> Page:
         """Answer with the page; how long and how large it may be is all one."""
@@ -69,6 +77,8 @@ class FakeHttp:
         **terms: Any,
     ) -> Page:
         """Answer any method with the page."""
+        for judge in self.judges:
+            judge(url)
         self.asked.append(url)
         self.sent.append((method, headers, body))
         if url not in self.pages:
@@ -201,6 +211,7 @@ def fake_ctx(  # noqa: PLR0913  the world of a test, each part by name
             blobs=MemoryBlobs(),
             secret=_secret_from(secrets or {}),
             ask=Ports().ask if answers is None else _person_with(answers),
+            later=_keep_nothing,
             shown=shown,
         ),
     )
@@ -231,6 +242,10 @@ def _person_with(answers: Iterable[Mapping[str, Any] | None]) -> AskPerson:
             raise AssertionError(f"nobody expected to be asked: {message}") from None
 
     return ask
+
+
+async def _keep_nothing(ctx: Ctx, handle: str, seconds: float) -> str:
+    return handle
 
 
 def _secret_from(secrets: Mapping[str, str]) -> Callable[[str], str]:

@@ -5,8 +5,8 @@ import fnmatch
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Self
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import (
@@ -105,6 +105,9 @@ class MemoryWorkspace:
         self._noted |= {entry.path: entry for entry in written}
         return written
 
+    async def resolve(self, path: str, /) -> str:
+        return _within(path, folder=True)
+
     async def delete(self, path: str, /, *, recursive: bool = False) -> None:
         known = self._writable(path)
         if (await self.stat(path)).kind == "file":
@@ -137,7 +140,7 @@ class MemoryWorkspace:
             re.escape(query.pattern) if query.literal else query.pattern, re.IGNORECASE if query.ignore_case else 0
         )
         found: list[MatchedLine] = []
-        for path in self._beneath(query.path, query.glob or "*"):
+        for path in self._beneath(query.path, query.glob or "*", query.is_shut):
             rows = self.files[path].decode("utf-8", "replace").split("\n")
             hits = [at for at, row in enumerate(rows) if pattern.search(row)]
             near = {at for hit in hits for at in range(hit - query.context, hit + query.context + 1)}
@@ -149,18 +152,27 @@ class MemoryWorkspace:
         return Found(lines=tuple(found[: query.limit]), more=len(found) > query.limit)
 
     async def find(self, query: Find, /) -> Names:
-        paths = self._beneath(query.path, query.pattern)
+        paths = self._beneath(query.path, query.pattern, query.is_shut)
         return Names(paths=tuple(paths[: query.limit]), more=len(paths) > query.limit)
 
     def note(self, entry: Entry, /) -> None:
         self._noted[entry.path] = entry
 
+    def is_shut(self, path: str, /) -> bool:
+        """Tell that no rule is about these files."""
+        return False
+
+    def without_links(self) -> Self:
+        """Return the same files: there are no links among them."""
+        return self
+
     def last_seen(self, path: str, /) -> Entry | None:
         return self._noted.get(_within(path))
 
-    def _beneath(self, path: str, glob: str) -> builtins.list[str]:
+    def _beneath(self, path: str, glob: str, is_shut: Callable[[str], bool] | None) -> builtins.list[str]:
         folder = _within(path, folder=True)
         inside = [each for each in sorted(self.files) if folder in (".", each) or each.startswith(f"{folder}/")]
+        inside = [each for each in inside if is_shut is None or not is_shut(each)]
         return [each for each in inside if fnmatch.fnmatchcase(each if "/" in glob else posixpath.basename(each), glob)]
 
     def _folders(self) -> set[str]:

@@ -6,17 +6,17 @@ import shutil
 import socket
 import ssl
 import subprocess
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.backends.web.proxies import REFUSAL, SayHttp, Serve, World, say_nothing, world
+from tests.sockets import serving
 
 from toolcrib.backends.exec.bubblewrap import Bubblewrap
 from toolcrib.backends.exec.supervisor import SupervisorClient
@@ -111,17 +111,11 @@ async def test_git_clones_over_http(tmp_path: Path) -> None:
     subprocess.run([*git, "clone", "-q", "--bare", "src", "public/shop.git"], cwd=tmp_path, check=True, timeout=60)
     subprocess.run([*git, "update-server-info"], cwd=tmp_path / "public/shop.git", check=True, timeout=60)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "public"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            async with site(tmp_path, {}) as found:
-                found.world.places["git.test", 80] = server.server_port
-                ok, text = await found.run("git clone -q http://git.test/shop.git && git -C shop log --format=%s")
-                assert (ok, text.splitlines()[-1:]) == (True, ["One"]), text
-        finally:
-            await asyncio.to_thread(server.shutdown)
-            thread.join()
+    with serving(handler) as origin:
+        async with site(tmp_path, {}) as found:
+            found.world.places["git.test", 80] = int(origin.rpartition(":")[2])
+            ok, text = await found.run("git clone -q http://git.test/shop.git && git -C shop log --format=%s")
+            assert (ok, text.splitlines()[-1:]) == (True, ["One"]), text
 
 
 @pytest.mark.parametrize(

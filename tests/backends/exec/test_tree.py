@@ -132,6 +132,11 @@ async def test_a_note_that_a_crash_has_torn_is_told_and_removed(tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
+async def test_a_note_that_goes_while_it_is_looked_for_is_nothing_left(tmp_path: Path) -> None:
+    (tmp_path / "command-1-2.json").symlink_to("gone")  # listed, and then not there
+    assert end_leftovers(str(tmp_path)) == []
+
+
 async def test_a_number_that_is_used_again_is_nobody_we_know(tmp_path: Path) -> None:
     other = subprocess.Popen(["sleep", "1000"])
     try:

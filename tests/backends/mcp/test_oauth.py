@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import json
 import logging
+import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -56,6 +58,21 @@ async def test_who_signed_in_is_let_in_and_the_token_is_shown_to_nobody(tmp_path
         (file,) = kept_in(tmp_path)
         assert [stat.S_IMODE(each.stat().st_mode) for each in (file, file.parent)] == [0o600, 0o700]
         assert not any("authorization" in headers for _, headers, _ in authority.seen)
+
+
+async def test_a_connection_that_the_browser_never_used_is_hung_up_on(tmp_path: Path) -> None:
+    class Eager(Browser):
+        def show(self, url: str) -> None:
+            back = urlsplit(parse_qs(urlsplit(url).query)["redirect_uri"][0])
+            self.spare = socket.create_connection(("127.0.0.1", back.port or 0))
+            super().show(url)
+
+    browser = Eager()
+    async with signing() as (resource, _), opened(settings(resource), tmp_path) as world:
+        await sign_in(world, browser)
+        with browser.spare as spare:
+            spare.setblocking(False)
+            assert spare.recv(1) == b""
 
 
 async def test_without_anybody_to_ask_the_command_is_named_and_nothing_else_is_done(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import CallPipeline
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.app.belt import Belt
 from toolcrib.app.features import find_secrets, join_tools
 from toolcrib.app.stores import STATE_FILE
@@ -39,7 +39,7 @@ LIAR = HERE / "liar.py"
 SECRET = "s3cret-value"
 QUICK = McpTerms(first_delay=0.05, longest_delay=0.2, most_tries=3, nudge=0.0, patience=5.0, relist=0.05)
 HASTY = McpTerms(first_delay=30.0, longest_delay=30.0, nudge=30.0, patience=0.5)
-LINK = LinkTerms(handshake=60.0, listing=60.0, window=60.0)  # as a busy machine needs it
+LINK = LinkTerms(handshake=60.0, listing=60.0, window=600.0)  # as a busy machine needs it
 
 
 def liar(how: str, file: Path | str = "", **more: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class World:
         return [name for name, tool in self.catalog.items() if tool.source.startswith("mcp:")]
 
     def belt(
-        self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 20.0, extra: tuple[Tool, ...] = ()
+        self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 99.0, extra: tuple[Tool, ...] = ()
     ) -> Belt:
         catalog, caller = self.catalog, Caller()
         return Belt(
@@ -102,7 +102,7 @@ class World:
             ports=Ports(),
         )
 
-    async def call(self, name: str, args: Mapping[str, Any] | None = None, *, seconds: float = 20.0) -> tuple[str, str]:
+    async def call(self, name: str, args: Mapping[str, Any] | None = None, *, seconds: float = 99.0) -> tuple[str, str]:
         """Return the status and the words of one call."""
         return said(await self.belt(seconds=seconds).call(name, args))
 

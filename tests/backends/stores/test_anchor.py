@@ -308,3 +308,10 @@ def test_where_all_of_a_store_was_removed_the_file_of_lines_knows(tmp_path: Path
         with pytest.raises(ToolError, match=r"'record\.jsonl' ends with row 3, and the store has no such row"):
             write("more")
     assert lines.read_bytes() == before
+
+
+def test_a_file_that_another_makes_at_the_same_moment_is_not_gone(tmp_path: Path) -> None:
+    first, late = SqliteFile(tmp_path / "crib.db"), SqliteFile(tmp_path / "crib.db")
+    first.transact(lambda db: None)
+    late._create()  # there was no file when it looked
+    assert late.transact(lambda db: db.pragma("user_version")) == len(MIGRATIONS)

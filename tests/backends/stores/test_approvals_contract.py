@@ -35,7 +35,7 @@ def store(request: Any, tmp_path: Path) -> ApprovalStore:
 async def test_an_empty_store_holds_nothing(store: ApprovalStore) -> None:
     assert await store.find("q1") is None
     assert await store.same("d1", 100) is None
-    assert (await store.pending(100), await store.grants(100), await store.find_grant(["d1"], 100)) == ((), (), None)
+    assert (await store.pending(100), await store.grants(100), await store.use_grant(["d1"], 100)) == ((), (), None)
     assert not await store.settle("q1", "allowed", of=["pending"])
     assert not await store.revoke("g1")
 
@@ -97,18 +97,28 @@ async def test_the_newest_of_equal_questions_is_found(store: ApprovalStore) -> N
     assert found.id == "q1"
 
 
+async def test_a_no_is_found_by_the_call_that_got_it_alone(store: ApprovalStore) -> None:
+    await store.add(replace(ASKED, id="q1", key="k1"), most=9)
+    await store.settle("q1", "denied", of=["pending"])
+    await store.add(replace(ASKED, id="q2", key="k2"), most=9)
+    found = [await store.same("d1", 101, key) for key in ("k1", "k2", "")]
+    assert [each and each.id for each in found] == ["q1", "q2", "q2"]
+    assert await store.same("d2", 101, "k1") is None
+    assert await store.same("d1", 400, "k1") is None
+
+
 async def test_a_grant_is_kept_with_its_answer_or_not_at_all(store: ApprovalStore) -> None:
     await store.add(ASKED, most=9)
     assert not await store.settle("q1", "allowed", of=["denied"], grant=GRANT)
     assert await store.grants(101) == ()
     assert await store.settle("q1", "allowed", of=["pending"], grant=GRANT)
     assert await store.grants(101) == (GRANT,)
-    assert [await store.find_grant(["d0", "d1"], now) for now in (0, 101, 199, 200)] == [None, GRANT, GRANT, None]
-    assert await store.find_grant(["d2"], 101) is None
-    assert await store.find_grant([], 101) is None
+    assert [await store.use_grant(["d0", "d1"], now) for now in (0, 101, 199, 200)] == [None, GRANT, GRANT, None]
+    assert await store.use_grant(["d2"], 101) is None
+    assert await store.use_grant([], 101) is None
     assert await store.revoke("g1")
     assert not await store.revoke("g1")
-    assert await store.find_grant(["d1"], 101) is None
+    assert await store.use_grant(["d1"], 101) is None
 
 
 async def test_a_person_cannot_pile_up_questions(store: ApprovalStore) -> None:

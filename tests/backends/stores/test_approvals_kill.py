@@ -115,7 +115,7 @@ async def state_of(path: Path) -> tuple[Question | None, bool, bool]:
     """Return the question, whether its grant is there, and whether its yes can still be spent, at the next start."""
     store = SqliteApprovals(SqliteFile(path))
     question = await store.find("q")
-    granted = await store.find_grant(["d"], 150.0) is not None
+    granted = await store.use_grant(["d"], 150.0) is not None
     return question, granted, await store.settle("q", "spent", of=["allowed"], now=103.0)
 
 

@@ -1,5 +1,6 @@
 """The file: whole from the first moment, private, never replaced by an empty one, migrated step by whole step."""
 
+import gc
 import os
 import shutil
 import stat
@@ -162,3 +163,17 @@ def test_a_full_disk_is_told_and_nothing_is_half_written(path: Path) -> None:
     with pytest.raises(ToolError, match=r"the disk is full, so 'crib\.db' could not be written"):
         write(file, "x" * 100_000)
     assert notes(file) == ["one"]
+
+
+@pytest.mark.timeout(120)
+def test_a_store_that_is_forgotten_leaves_no_file_open(tmp_path: Path) -> None:
+    def opened() -> list[str]:
+        links = (str(each.resolve()) for each in Path("/proc/self/fd").iterdir())
+        return [link for link in links if link.startswith(str(tmp_path))]
+
+    file = SqliteFile(tmp_path / "crib.db")
+    file.transact(lambda db: None)
+    assert any(each.endswith("-anchor") for each in opened())
+    del file
+    while opened():  # the thread that waits for the disk may hold it a little longer
+        gc.collect()

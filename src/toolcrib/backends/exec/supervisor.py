@@ -59,11 +59,13 @@ class SupervisorState:
         folder = self.make_folder()
         if folder is not None:
             with suppress(OSError):  # a full disk is no reason not to run
-                fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                new = f"{folder}/note-{os.getpid()}-{name}"  # half of it looks torn to a crib that starts
+                fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
                 try:
                     os.write(fd, json.dumps(note).encode())
                 finally:
                     os.close(fd)
+                os.rename(new, f"{folder}/{name}")  # noqa: PTH104
         return name
 
     def make_folder(self) -> str | None:
@@ -102,12 +104,15 @@ def end_leftovers(folder: str) -> list[Leftover]:
                 continue
             pids = _end(note)
             left = Leftover(pid=note["pid"], command=note["command"], started=note["started"], pids=tuple(pids))
+        except FileNotFoundError:  # its command ended just now
+            continue
         except (ValueError, KeyError, TypeError):  # torn by the crash: it was about to run
             left = Leftover(pid=0, command="", started=0.0)
         found.append(left)
         path.unlink(missing_ok=True)
-    for path in (*Path(folder).glob("output-*"), *Path(folder).glob("settings-*")):
-        _remove_old(path)
+    for kind in ("output", "settings", "note"):
+        for path in Path(folder).glob(f"{kind}-*"):
+            _remove_old(path)
     return found
 
 

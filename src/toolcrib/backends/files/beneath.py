@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
@@ -21,7 +22,7 @@ from .os_errors import as_tool_errors
 _Parts = tuple[str, ...]
 
 _OPENAT2 = 437  # the same number on every architecture that has it
-_RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x02, 0x04, 0x08
 _PATH = getattr(os, "O_PATH", 0)
 _FOLDER = _PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_LINKS, _MAX_TRIES = 40, 100
@@ -55,6 +56,8 @@ def stat_name(name: str, folder: int) -> os.stat_result | None:
 class Beneath:
     """A root folder, held open: every path is resolved beneath it. `kernel` says by whom."""
 
+    follows = True
+
     def __init__(self, root: str, *, kernel: bool | None = None) -> None:
         self.spelled = os.path.abspath(root)  # noqa: PTH100  a spelling, not a place
         self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -63,6 +66,12 @@ class Beneath:
 
     def close(self) -> None:
         os.close(self.fd)
+
+    def without_links(self) -> "Beneath":
+        """Return the same root, beneath which no link is followed: a path that was resolved has none."""
+        strict = copy(self)
+        strict.follows = False
+        return strict
 
     def parts(self, path: str) -> _Parts:
         """Return the names along a path, relative to the root or absolute beneath it."""
@@ -100,7 +109,7 @@ class Beneath:
         """Open through the kernel; None when it sees a way out or cannot decide, so that the walk may look closer."""
         for _ in range(_MAX_TRIES):
             try:
-                return _openat2(self.fd, join_parts(parts), flags)
+                return _openat2(self.fd, join_parts(parts), flags, 0 if self.follows else _RESOLVE_NO_SYMLINKS)
             except OSError as error:
                 if error.errno == errno.EAGAIN:  # something above was renamed meanwhile
                     continue
@@ -111,15 +120,15 @@ class Beneath:
 
     @contextmanager
     def _walk(self, path: str, parts: _Parts, *, follow: bool = True) -> Iterator[ResolvedPath]:
-        with closing(_Walk(self.fd, self.path, self.spelled, path)) as walk:
+        with closing(_Walk(self.fd, self.path, self.spelled, path, follows=self.follows)) as walk:
             yield walk.to(parts, follow=follow)
 
 
 class _Walk:
     """One name after another from the root, each folder opened without following links and held until the end."""
 
-    def __init__(self, root: int, *names: str) -> None:
-        self._root, (self._real, self._spelled, self._path) = root, names
+    def __init__(self, root: int, *names: str, follows: bool) -> None:
+        self._root, (self._real, self._spelled, self._path), self._follows = root, names, follows
         self._held: list[tuple[int, str]] = []
         self._links = 0
 
@@ -176,6 +185,9 @@ class _Walk:
             raise
 
     def _follow(self, target: str) -> _Parts:
+        if not self._follows:
+            why = f"a link took the place of something in {self._path!r} since that was judged; call it again"
+            raise ToolError(why, code="changed")
         self._links += 1
         if self._links > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -215,10 +227,10 @@ def _syscall() -> Callable[..., int] | None:
 _CALL = _syscall()
 
 
-def _openat2(folder: int, path: str, flags: int) -> int:
+def _openat2(folder: int, path: str, flags: int, more: int = 0) -> int:
     if _CALL is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    how = _How(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    how = _How(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | more)
     fd = _CALL(
         ctypes.c_long(_OPENAT2), ctypes.c_int(folder), ctypes.c_char_p(os.fsencode(path)), ctypes.byref(how),
         ctypes.c_size_t(ctypes.sizeof(how)),

@@ -119,6 +119,15 @@ def _target(disk: Disk, path: str) -> _Target:
     return _Target(real, missing, before)
 
 
+def resolve_path(disk: Disk, path: str) -> str:
+    """Return where a path leads, with the names of what is not there yet."""
+    disk.guard.check_read(path)
+    real = _look_up(disk, path.rstrip("/") or path)[0]
+    if ".." in real:
+        raise ToolError(f"{path!r} goes back from a folder that does not exist", code="not_found")
+    return join_parts(real)
+
+
 def _look_up(disk: Disk, path: str) -> tuple[tuple[str, ...], tuple[str, ...], os.stat_result | None]:
     """Return the real parts, the folders that are missing, and what stands at the end."""
     parts = disk.beneath.parts(path)

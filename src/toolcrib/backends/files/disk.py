@@ -122,9 +122,19 @@ class Disk:
         self._terms, self._kernel = terms, kernel
         self._lock = threading.Lock()
         self._pinned: Beneath | None = None
+        self._followed: Disk | None = None
+
+    @cached_property
+    def strict(self) -> "Disk":
+        """The same files, by paths that no link is followed in."""
+        strict = Disk(self._terms, kernel=self._kernel)
+        strict._followed = self
+        return strict
 
     @property
     def beneath(self) -> Beneath:
+        if self._followed is not None:
+            return self._followed.beneath.without_links()
         with self._lock:
             if self._pinned is None:
                 self._pinned = self._pin()
@@ -265,7 +275,7 @@ class Disk:
         except FileNotFoundError:
             return None
         try:
-            led = self.stat(path)
+            led = (self._followed or self).stat(path)  # only told, not opened
         except ToolError:
             return Entry(path=path, kind="link", changed=found.st_mtime_ns, target=target)
         return Entry(path=path, kind=led.kind, size=led.size, changed=led.changed, version=led.version, target=target)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolcrib.define.errors import ToolError
+from toolcrib.define.files import fold_path
 
 from .stage import STAGE
 
@@ -53,7 +54,7 @@ class WorkspaceGuard:
     ) -> "WorkspaceGuard":
         literal = (_GLOB.sub(r"[\g<0>]", f"/{path}") for path in own)
         names = (*_PROTECTED, *protected, *literal)
-        return cls(access, _pattern(map(_fold, names)), _pattern(linked))
+        return cls(access, _pattern(map(fold_path, names)), _pattern(linked))
 
     def check_read(self, path: str) -> None:
         """Refuse everything where the workspace is out of reach."""
@@ -65,7 +66,7 @@ class WorkspaceGuard:
         self.check_read(path)
         if self.access == "ro":
             raise ToolError(f"the workspace is read-only; {path!r} cannot be changed", code="denied")
-        if self.protected.fullmatch(_fold(real)):
+        if self.protected.fullmatch(fold_path(real)):
             raise ToolError(f"{path!r} is protected: its content would be obeyed outside of this task", code="denied")
 
     def check_new_name(self, path: str, name: str) -> None:
@@ -121,9 +122,3 @@ def _set(inside: str) -> str:
     """Return the inside of a glob's set for a regular expression: `!` negates, ranges stay."""
     escaped = inside.replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
     return f"^{escaped[1:]}" if escaped.startswith("!") else escaped.replace("^", r"\^")
-
-
-def _fold(path: str) -> str:
-    """Return the path as the most forgiving disk takes it: no case, no invisible characters, no blanks at the end."""
-    shown = (char for char in unicodedata.normalize("NFC", path) if unicodedata.category(char) != "Cf")
-    return "/".join(part.rstrip(". ") or part for part in "".join(shown).casefold().split("/"))

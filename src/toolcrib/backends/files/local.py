@@ -3,6 +3,7 @@
 import difflib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, join_parts
@@ -74,6 +75,18 @@ class LocalWorkspace:
     async def find(self, query: Find, /) -> Names:
         guard = await self._run(lambda: self._disk.guard)
         return await find_names(self._disk.beneath, guard, query)
+
+    async def resolve(self, path: str, /) -> str:
+        return await self._run(made.resolve_path, self._disk, path)
+
+    def is_shut(self, path: str, /) -> bool:
+        return False
+
+    def without_links(self) -> "LocalWorkspace":
+        """Return the same workspace, in which paths that were resolved are opened as they were judged."""
+        strict = copy(self)
+        strict._disk = self._disk.strict  # noqa: SLF001  its own kind
+        return strict
 
     def note(self, entry: Entry, /) -> None:
         self._noted.pop(entry.path, None)

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import httpx2
 
 from toolcrib.backends.models.answer import EventReader, TooLongError
-from toolcrib.backends.web.guard import guard_for
+from toolcrib.backends.web.guard import destination_of, guard_for
 from toolcrib.backends.web.unpack import PackedError, Unpacker
+from toolcrib.define.egress import EgressRules
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import LinkTerms
 
@@ -35,10 +36,17 @@ class Signer(Protocol):
 class HttpLink:
     """Posts to one address, with the headers that its operator gave, or signed."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], peer: ServerPeer, signer: Signer | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        peer: ServerPeer,
+        signer: Signer | None,
+        rules: Callable[[], EgressRules],
+    ) -> None:
         self._url, self._headers, self._peer, self._signer = url, headers, peer, signer
-        self._session, self._version = "", ""
-        guard = guard_for(url) if signer is None else SignInGuard(url)
+        self._session, self._version, self._rules, self._host = "", "", rules, destination_of(url).host
+        guard = guard_for(url, rules()) if signer is None else SignInGuard(url, rules())
         self._client = guard.open_client(
             secure=signer is not None or url.startswith("https:"),
             timeout=httpx2.Timeout(connect=_CONNECT, read=_IDLE, write=_IDLE, pool=_IDLE),
@@ -127,6 +135,8 @@ class HttpLink:
 
     @contextlib.asynccontextmanager
     async def _request(self, method: str, body: bytes | None = None, after: str = "") -> AsyncIterator[httpx2.Response]:
+        if refused := self._rules().judge_host(self._host):  # they may be others since it was connected
+            raise refused
         headers = {
             **self._headers,
             "accept": "text/event-stream" if method == "GET" else "application/json, text/event-stream",
@@ -182,11 +192,16 @@ class HttpLink:
 
 
 async def connect_over_http(
-    url: str, headers: Mapping[str, str], terms: LinkTerms, make_peer: MakePeer, signer: Signer | None = None
+    url: str,
+    headers: Mapping[str, str],
+    terms: LinkTerms,
+    make_peer: MakePeer,
+    signer: Signer | None = None,
+    rules: Callable[[], EgressRules] = EgressRules,
 ) -> Linked:
-    """Shake hands with a server at an address; raise ToolError when that fails."""
+    """Shake hands with a server at an address that `rules` let out to; raise ToolError when that fails."""
     peer = make_peer(lambda message: transport.send(message))
-    transport = HttpLink(url, headers, peer, signer)
+    transport = HttpLink(url, headers, peer, signer, rules)
     link = Linked(peer, transport, terms)
     await link.open()
     transport.listen()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.backends.exec.supervisor import SupervisorClient
+from toolcrib.define.egress import EgressRules
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, Link, LinkTerms
 from toolcrib.define.tool import Tool
@@ -49,8 +50,9 @@ class McpReach:
         terms: LinkTerms | None = None,
         admit: Callable[[Any], Any] = lambda same: same,
         state: Path | None = None,
+        rules: Callable[[], EgressRules] = EgressRules,
     ) -> None:
-        self._env, self._terms, self.admit = env, terms or LinkTerms(), admit
+        self._rules, self._env, self._terms, self.admit = rules, env, terms or LinkTerms(), admit
         self._tokens, self._signers = state / "mcp-auth" if state else None, dict[str, "OAuth"]()
         self._seen = dict[str, set[str]]()
         self._supervisor: SupervisorClient | None = None
@@ -65,7 +67,8 @@ class McpReach:
             from .http import connect_over_http  # noqa: PLC0415  likewise
 
             signer = self._find_signer(name, settings) if settings.auth else None
-            return await connect_over_http(settings.url, dict(settings.headers), self._terms, make_peer, signer)
+            headers, rules = dict(settings.headers), self._rules
+            return await connect_over_http(settings.url, headers, self._terms, make_peer, signer, rules)
         from .stdio import Program, connect_over_stdio  # noqa: PLC0415  likewise
 
         settings = await in_thread(self.admit, settings)
@@ -95,7 +98,8 @@ class McpReach:
     ) -> str:
         signer = self._find_signer(name, settings)
         signer.show = show
-        patient = McpReach(self._env, replace(self._terms, handshake=_LOGIN_SECONDS, listing=_LOGIN_SECONDS))
+        terms = replace(self._terms, handshake=_LOGIN_SECONDS, listing=_LOGIN_SECONDS)
+        patient = McpReach(self._env, terms, rules=self._rules)
         patient._signers[name] = signer
         link = await patient.connect(name, settings, redact, lambda *_: None)
         try:

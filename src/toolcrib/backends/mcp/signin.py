@@ -28,12 +28,16 @@ class SignInGuard(EgressGuard):
     So one on the internet cannot point at this machine, its network or the address where a cloud gives out credentials.
     """
 
-    def __init__(self, url: str) -> None:
-        super().__init__(EgressRules(), own=destination_of(url))
+    def __init__(self, url: str, rules: EgressRules = EgressRules()) -> None:  # noqa: B008  frozen
+        super().__init__(rules, own=destination_of(url))
 
     async def check(self, host: str, port: int) -> list[str]:
         """Return the addresses to dial; raise ToolError when one is nearer than the server."""
+        self.check_name(host)
         addresses, own = await self.find_addresses(host, port), self.own
+        for address in addresses:
+            if refused := self._rules.judge_listed(host, address):
+                raise refused
         if own is None or (host, port) == (own.host, own.port):
             return addresses
         if max(map(_nearness, addresses)) > min(map(_nearness, await self.find_addresses(own.host, own.port))):
@@ -74,7 +78,7 @@ class CallbackPage:
     """A page on this machine, at a port of its own, that hears one answer to a question with this state."""
 
     def __init__(self, port: int) -> None:
-        self._port, self._serving = port, set["asyncio.Task[None] | None"]()
+        self._port, self._serving = port, dict["asyncio.Task[None]", asyncio.StreamWriter]()
         self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> Self:
@@ -87,8 +91,12 @@ class CallbackPage:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        if serving := [task for task in self._serving if task]:  # the browser is to read what it was sent
-            await asyncio.wait(serving, timeout=_GOODBYE)
+        if self._serving:  # the browser is to read what it was sent
+            await asyncio.wait(list(self._serving), timeout=_GOODBYE)
+        for writer in self._serving.values():  # it opens more connections than it uses
+            writer.transport.abort()
+        if self._serving:
+            await asyncio.wait(list(self._serving))
 
     @property
     def url(self) -> str:
@@ -110,7 +118,9 @@ class CallbackPage:
         return answer
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._serving.add(task := asyncio.current_task())
+        task = asyncio.current_task()
+        assert task
+        self._serving[task] = writer
         try:
             async with asyncio.timeout(_HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -130,4 +140,4 @@ class CallbackPage:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-            self._serving.discard(task)
+            del self._serving[task]

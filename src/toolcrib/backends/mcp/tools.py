@@ -8,6 +8,7 @@ reads like orders to the model is left out, and the tool is reported.
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from toolcrib.define.marks import defuse
 from toolcrib.define.mcp import Definition, Progressed, definition_digest
 from toolcrib.define.names import RESOURCES_LIST, RESOURCES_READ, server_part, tool_name
 from toolcrib.define.result import Result
-from toolcrib.define.schema.check import check_of_schema
+from toolcrib.define.schema.check import check_of_schema, shape_of_output
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 
@@ -103,11 +104,15 @@ def _tool(
     said = _words(description, _DESCRIPTION_CHARS, redact, doubts) if isinstance(description, str) else ""
     if doubts and not said:
         said = _LEFT_OUT
-    title = definition.get("title")
+    title, declared = definition.get("title"), definition.get("outputSchema")
+    output = None
+    with suppress(DeclarationError):  # what its results hold is then told in words alone
+        if isinstance(declared, dict):
+            output = shape_of_output(_clean_schema(declared, redact, {}), own)
 
     async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         value = await call(own, args, _progress_of(ctx, server))
-        return redact_result(read_result(value, server), redact)
+        return redact_result(read_result(value, server, keeps=output is not None), redact)
 
     # the same every time, so that a provider who has read it knows it again; no definition can hold its own digest
     marked = fence(said, f"mcp:{server}", definition_digest(definition)[:_TOKEN_CHARS]) if said else ""
@@ -119,6 +124,7 @@ def _tool(
         run=run,
         label=f"{server}: {_words(title, _TITLE_CHARS, redact, {})}" if isinstance(title, str) else "",
         source=f"mcp:{server}",
+        output=output,
     )
     return tool, tuple(doubts)
 

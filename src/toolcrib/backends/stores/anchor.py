@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import threading
+import weakref
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +45,7 @@ class Anchor:
         """Make the file ready to be written, before something depends on it."""
         if self._fd < 0:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._let_go = weakref.finalize(self, os.close, self._fd)  # forgotten without a word, it leaves none open
             if self._write(AnchoredState(0, 0, NOTHING)):
                 os.fsync(self._fd)
                 sync_folder(self.path.parent)
@@ -55,8 +57,11 @@ class Anchor:
         """
         self._write(state)
         if not self._syncing.is_alive():  # else it is synced with the next, or when it is closed
-            self._syncing = threading.Thread(target=os.fdatasync, args=(self._fd,), daemon=True)
+            self._syncing = threading.Thread(target=self._sync, daemon=True)
             self._syncing.start()
+
+    def _sync(self) -> None:  # of its own, so that nobody forgets it meanwhile
+        os.fdatasync(self._fd)
 
     def _write(self, state: AnchoredState) -> bool:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
@@ -75,7 +80,7 @@ class Anchor:
             self._syncing.join()
             os.fdatasync(self._fd)
         if self._fd >= 0:
-            os.close(self._fd)
+            self._let_go()
         self._fd, self._syncing = -1, threading.Thread()
 
 

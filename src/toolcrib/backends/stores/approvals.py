@@ -1,11 +1,12 @@
 """What people said yes or no to, in SQLite: kept over restarts, shared by processes, each answer spent by one of them.
 
-Questions and grants are about calls; pins are what was accepted of other people's MCP servers.
+Questions and grants are about calls; pins are what was accepted of other people's MCP servers; counts are what was
+taken of quotas.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from typing import Any
 
@@ -16,19 +17,21 @@ from toolcrib.define.approval import PENDING, SKEW, Grant, Lasting, Question, St
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin
+from toolcrib.define.quota import QuotaWindow, Reservation, Taken, has_room
 from toolcrib.threads import Runner, in_turn
 
 from .sqlite import SqliteFile
 
 # fields with a column of their own, in the order of the columns; the others are in the body
 _QUESTION_FIELDS = ("id", "digest", "state", "person", "asked_at", "expires_at", "by")
-_GRANT_FIELDS = ("id", "digest", "made_at", "until")
+_GRANT_FIELDS = ("id", "digest", "made_at", "until", "calls_left")
 
 _QUESTIONS = "SELECT id, digest, state, person, asked_at, expires_at, answered_by, body FROM questions "
 _FIND = _QUESTIONS + "WHERE id = :id"
 _SAME = _QUESTIONS + (
-    "WHERE digest = :digest AND state IN ('pending', 'allowed') AND asked_at <= :now + :skew AND expires_at > :now "
-    "ORDER BY asked_at DESC, rowid DESC LIMIT 1"
+    "WHERE digest = :digest AND asked_at <= :now + :skew AND expires_at > :now AND (state IN ('pending', 'allowed') "
+    "OR (state = 'denied' AND :key <> '' AND json_extract(body, '$.key') = :key)) "
+    "ORDER BY state = 'denied' DESC, asked_at DESC, rowid DESC LIMIT 1"
 )
 _PENDING = _QUESTIONS + (  # noqa: S608  both are constants
     "WHERE state IN (SELECT value FROM json_each(:states)) AND asked_at <= :now + :skew AND expires_at > :now "
@@ -48,10 +51,16 @@ _TIDY = """
         SELECT id FROM questions WHERE state NOT IN ('pending', 'allowed') OR expires_at <= :now
         ORDER BY asked_at DESC LIMIT -1 OFFSET 500
     );
-    DELETE FROM grants WHERE until <= :now
+    DELETE FROM grants WHERE until <= :now OR calls_left <= 0
 """
-_GRANTS = "SELECT id, digest, made_at, until, body FROM grants WHERE made_at <= :now + :skew AND until > :now "
-_GRANTED = _GRANTS + "AND digest IN (SELECT value FROM json_each(:digests)) LIMIT 1"  # noqa: S608  both are constants
+_GRANTS = (
+    "SELECT id, digest, made_at, until, calls_left, body FROM grants "
+    "WHERE made_at <= :now + :skew AND until > :now AND (calls_left IS NULL OR calls_left > 0) "
+)
+_GRANTED = _GRANTS + (  # noqa: S608  both are constants
+    "AND digest IN (SELECT value FROM json_each(:digests)) ORDER BY calls_left NULLS FIRST LIMIT 1"
+)
+_ADD_GRANT = "INSERT INTO grants (id, digest, made_at, until, calls_left, body) VALUES (?, ?, ?, ?, ?, ?)"
 _ALL_GRANTS = _GRANTS + "ORDER BY made_at, rowid"
 _PINS = "SELECT server, tool, digest, body, pinned_at FROM mcp_pins "
 _PINS_OF_SERVER = _PINS + "WHERE server = :server ORDER BY tool"
@@ -70,8 +79,8 @@ class SqliteApprovals:
     async def find(self, id: str, /) -> Question | None:
         return next(map(_question, await self._rows(_FIND, id=id)), None)
 
-    async def same(self, digest: str, /, now: float) -> Question | None:
-        return next(map(_question, await self._rows(_SAME, digest=digest, now=now)), None)
+    async def same(self, digest: str, /, now: float, key: str = "") -> Question | None:
+        return next(map(_question, await self._rows(_SAME, digest=digest, now=now, key=key)), None)
 
     async def pending(self, now: float, /, states: Collection[State] = PENDING) -> tuple[Question, ...]:
         return tuple(map(_question, await self._rows(_PENDING, now=now, states=json.dumps(list(states)))))
@@ -90,8 +99,12 @@ class SqliteApprovals:
         values = {"id": id, "to": to, "of": json.dumps(list(of)), "now": now, "by": by}
         return await self._run(self._file.transact, partial(_settle, values=values, grant=grant))
 
-    async def find_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
-        return next(map(_grant, await self._rows(_GRANTED, digests=json.dumps(list(digests)), now=now)), None)
+    async def use_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
+        values = {"digests": json.dumps(list(digests)), "now": now}
+        found = next(map(_grant, await self._rows(_GRANTED, **values)), None)
+        if found is None or found.calls_left is None:
+            return found
+        return await self._run(self._file.transact, partial(_use_grant, values=values))
 
     async def grants(self, now: float, /) -> tuple[Grant, ...]:
         return tuple(map(_grant, await self._rows(_ALL_GRANTS, now=now)))
@@ -128,8 +141,17 @@ def _settle(db: apsw.Connection, values: Mapping[str, Any], grant: Grant | None)
     if grant is not None:
         own = asdict(grant)
         kept = [own.pop(name) for name in _GRANT_FIELDS]
-        db.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?)", (*kept, json.dumps(own)))
+        db.execute(_ADD_GRANT, (*kept, json.dumps(own)))
     return True
+
+
+def _use_grant(db: apsw.Connection, values: Mapping[str, Any]) -> Grant | None:
+    """Return a grant with one call less, None when others have used up what was found."""
+    grant = next(map(_grant, _rows(db, _GRANTED, values)), None)
+    if grant is None or grant.calls_left is None:
+        return grant
+    db.execute("UPDATE grants SET calls_left = calls_left - 1 WHERE id = ?", (grant.id,))
+    return replace(grant, calls_left=grant.calls_left - 1)
 
 
 def _question(row: tuple[Any, ...]) -> Question:
@@ -142,7 +164,10 @@ def _question(row: tuple[Any, ...]) -> Question:
 
 def _grant(row: tuple[Any, ...]) -> Grant:
     *columns, body = row
-    return Grant(**dict(zip(_GRANT_FIELDS, columns, strict=True)), **json.loads(body))
+    rest = json.loads(body)
+    asker = rest.pop("asker", None)
+    known = dict(zip(_GRANT_FIELDS, columns, strict=True))
+    return Grant(**known, asker=Caller.from_json(asker) if asker else None, **rest)
 
 
 class SqlitePins:
@@ -180,3 +205,65 @@ def _pin(row: tuple[Any, ...]) -> Pin:
     if not isinstance(definition, dict):
         raise ToolError(f"the state file is damaged: the pin of {tool!r} of {server!r} holds no definition")
     return Pin(server, tool, digest, definition, pinned_at)
+
+
+_FIND_COUNT = "SELECT calls, tokens, cost FROM quota_counts WHERE bucket = ? AND since = ?"
+_ADD_COUNT = (
+    "INSERT INTO quota_counts VALUES (?, ?, ?, ?, ?) ON CONFLICT (bucket, since) DO UPDATE "
+    "SET calls = calls + excluded.calls, tokens = tokens + excluded.tokens, cost = cost + excluded.cost"
+)
+_FIND_RESERVED = (
+    "SELECT 0, coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) "
+    "FROM quota_reservations WHERE bucket = ? AND since = ?"
+)
+_TIDY_COUNTS = "DELETE FROM quota_counts WHERE since < ?"
+_COUNTS_KEPT = 7 * 86_400  # seconds; a clock that was wrong for a while finds its counts again
+
+
+class SqliteQuotas:
+    """A QuotaStore in a file."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    async def take(
+        self, windows: Sequence[QuotaWindow], taken: Taken, /, *, checked: bool, ends: str = ""
+    ) -> tuple[Taken, ...]:
+        def step(db: apsw.Connection) -> tuple[Taken, ...]:
+            if ends:
+                db.execute("DELETE FROM quota_reservations WHERE id = ?", (ends,))
+            before = _find_counts(db, windows)
+            if checked and any(each.find_full(held) for each, held in zip(windows, before, strict=True)):
+                return before
+            # two quotas may differ in nothing but their limits: what they count is one
+            for bucket, since in dict.fromkeys((each.bucket, each.since) for each in windows):
+                db.execute(_ADD_COUNT, (bucket, since, *astuple(taken)))
+            db.execute(_TIDY_COUNTS, (min(each.since for each in windows) - _COUNTS_KEPT,))
+            return before
+
+        return await in_turn(self._file.transact, step)
+
+    async def reserve(
+        self, windows: Sequence[QuotaWindow], wanted: Reservation, process: str, is_there: Callable[[str], bool], /
+    ) -> tuple[tuple[Taken, Taken], ...]:
+        def step(db: apsw.Connection) -> tuple[tuple[Taken, Taken], ...]:
+            for (other,) in db.execute("SELECT DISTINCT process FROM quota_reservations").fetchall():
+                if not is_there(str(other)):
+                    db.execute("DELETE FROM quota_reservations WHERE process = ?", (other,))
+            kept = _find_counts(db, windows, _FIND_RESERVED)
+            found = tuple(zip(_find_counts(db, windows), kept, strict=True))
+            if has_room(windows, found):
+                for bucket, since in dict.fromkeys((each.bucket, each.since) for each in windows):
+                    row = (wanted.id, bucket, since, process, wanted.most.tokens, wanted.most.cost)
+                    db.execute("INSERT OR REPLACE INTO quota_reservations VALUES (?, ?, ?, ?, ?, ?)", row)
+            return found
+
+        return await in_turn(self._file.transact, step)
+
+    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[Taken, ...]:
+        return await in_turn(self._file.transact, lambda db: _find_counts(db, windows), writes=False)
+
+
+def _find_counts(db: apsw.Connection, windows: Sequence[QuotaWindow], query: str = _FIND_COUNT) -> tuple[Taken, ...]:
+    found = (db.execute(query, (each.bucket, each.since)).fetchone() for each in windows)
+    return tuple(Taken(*row) if row else Taken() for row in found)

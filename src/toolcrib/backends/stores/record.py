@@ -67,16 +67,16 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
             body |= {"taint": [source[:_LONGEST_WORD] for source in taint]} if taint else {}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
-        case record.Shadowed(call, caller, verdict, grounds):
+        case record.Shadowed(call, caller, verdict, grounds, seen):
             body = {"call": _call(call, redact, longest), "caller": _caller(caller), "verdict": _verdict(verdict)}
+            body |= _keep_seen(seen, [call.args, verdict.reason, seen], redact, longest) if seen else {}
             return "shadowed", body | ({"under": grounds.digest} if grounds else {})
         case record.Judged(call, by, decision, reason, basis):
             body = {"call": {**_identify(call, redact), "args": _bound(call.args, redact, longest)}, "by": by}
             body |= {"decision": decision, "reason": reason, "rule": basis.rule, "origin": basis.origin}
             if basis.grounds is not None:
                 body["under"] = basis.grounds.digest
-                if _is_kept_whole([call.args, reason, basis.seen], redact, longest):
-                    body["seen"] = basis.seen  # without it nobody judges again what is not all there
+                body |= _keep_seen(basis.seen, [call.args, reason, basis.seen], redact, longest)
             return "judged", body
         case record.Started(call, tool):
             args = _bound(call.args, redact, longest)
@@ -84,14 +84,14 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
         case record.Finished(call, tool, status, code, ran, error):
             outcome = {"status": status, "code": code[:_LONGEST_WORD], "ran": ran} | ({"error": error} if error else {})
             return "finished", {"call": _identify(call, redact), "tool": tool, **outcome}
+        case record.Completed(call, tool, handle, by):
+            return "completed", {"call": _identify(call, redact), "tool": tool, "handle": handle, "by": by}
         case record.Answered(call):
             return "answered", {**entry._asdict(), "call": _identify(call, redact)}
         case record.Granted():
             return "granted", {**entry._asdict(), "shown": _bound(entry.shown, redact, longest)}
-        case record.Revoked():
-            return "revoked", entry._asdict()
-        case record.Enrolled():
-            return "enrolled", entry._asdict()
+        case record.Revoked() | record.Enrolled():
+            return type(entry).__name__.lower(), entry._asdict()
 
 
 def _identify(call: Call, redact: Redact | None) -> dict[str, Any]:
@@ -130,9 +130,11 @@ def _bound(value: Any, redact: Redact | None, longest: int) -> Any:
     return {"cut": shown, "length": len(text), "sha256": hashlib.sha256(text).hexdigest()}
 
 
-def _is_kept_whole(value: Any, redact: Redact | None, longest: int) -> bool:
-    text = _json(value, None)
-    return len(text) <= longest and text == _json(value, redact) and orjson.loads(text) == value
+def _keep_seen(seen: Any, whole: Any, redact: Redact | None, longest: int) -> dict[str, Any]:
+    """Return what was looked at, as it is kept; nothing where not all is: nobody judges that again."""
+    text = _json(whole, None)
+    is_kept = len(text) <= longest and text == _json(whole, redact) and orjson.loads(text) == whole
+    return {"seen": seen} if is_kept else {}
 
 
 def _json(value: Any, redact: Redact | None) -> bytes:

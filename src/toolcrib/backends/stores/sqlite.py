@@ -108,6 +108,28 @@ MIGRATIONS: tuple[str, ...] = (
         at REAL NOT NULL, PRIMARY KEY (channel, sender)
     ) STRICT, WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE quota_counts (
+        bucket TEXT NOT NULL, since INTEGER NOT NULL, calls INTEGER NOT NULL, tokens INTEGER NOT NULL,
+        cost REAL NOT NULL, PRIMARY KEY (bucket, since)
+    ) STRICT, WITHOUT ROWID;
+    """,
+    "ALTER TABLE grants ADD COLUMN calls_left INTEGER;",
+    """
+    CREATE TABLE pending_calls (
+        key TEXT PRIMARY KEY, session TEXT NOT NULL, handle TEXT NOT NULL, person TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('waiting', 'completed', 'taken', 'withdrawn', 'expired')),
+        until REAL NOT NULL, body TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX pending_by_handle ON pending_calls (handle);
+    CREATE INDEX pending_by_state ON pending_calls (state);
+    """,
+    """
+    CREATE TABLE quota_reservations (
+        id TEXT NOT NULL, bucket TEXT NOT NULL, since INTEGER NOT NULL, process TEXT NOT NULL,
+        tokens INTEGER NOT NULL, cost REAL NOT NULL, PRIMARY KEY (id, bucket, since)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 
@@ -262,8 +284,10 @@ class SqliteFile:
         name = self.path.name
         if broken := sorted(self.path.parent.glob(f"{name}.broken-*")):
             raise ToolError(_aside_sentence(name, broken[0].name), code="unavailable")
-        if self.anchor is not None and (there := self.anchor.read()) is not None and there.commits:
-            back = f"put it back, or take {self.anchor.path.name!r} away to begin with nothing"
+        anchor = self.anchor
+        # looked for again after the anchor was read: another may have made the file, and written to it, just now
+        if anchor and (there := anchor.read()) is not None and there.commits and _inode(self._name) is None:
+            back = f"put it back, or take {anchor.path.name!r} away to begin with nothing"
             gone = f"is gone, and {there.commits} commits to it were acknowledged"
             raise ToolError(f"the store {name!r} {gone}; {back}", code="unavailable")
         memory = apsw.Connection(":memory:")

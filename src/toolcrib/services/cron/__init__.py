@@ -42,7 +42,9 @@ from toolcrib.policy.explain import caller_json, verdict_json
 from toolcrib.policy.resolve import agent_of, resolve
 from toolcrib.services.chat import Chats
 from toolcrib.services.feature import Feature, TurnCore
+from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.services.subagents.service import parse_effort
+from toolcrib.threads import in_thread
 
 from . import slots
 from .beat import Beats, describe_beat, is_beat
@@ -52,6 +54,7 @@ from .work import JobWork, bounds_of, caller_of, session_of, work_in
 
 _MAX_JOBS, _MAX_GUEST_JOBS = 1_000, 50  # of everybody, and of one who is not the owner
 _MAX_RUNS = 10_000  # that are looked through
+_MAX_UPCOMING = 2_000  # runs of all jobs that are foreseen at once
 _PAST_MS = 60_000  # by which a time may be past when a job is made
 _CONTENT = ("schedule", "payload", "tools", "agentId", "sessionTarget")  # what a job does, and when
 
@@ -152,11 +155,21 @@ class Cron:
         self,
         caller: Caller,
         includeDisabled: bool = False,  # noqa: N803  as the protocol spells its parameters
+        upcoming: Annotated[int, Field(ge=0, le=200, description="next runs of each; fewer of many jobs")] = 0,
     ) -> dict[str, Any]:
         """List the caller's jobs, the next first."""
         jobs = [job for job in await self._visible(caller) if includeDisabled or job.spec.enabled]
         jobs.sort(key=lambda job: self._next_of(job) or 1 << 62)
-        return {"jobs": [self.to_json(job) for job in jobs]}
+        rows, now = [self.to_json(job) for job in jobs], self.clock.now_ms()
+        share = min(upcoming, max(1, _MAX_UPCOMING // max(1, len(jobs))))
+
+        def foresee() -> None:
+            for job, row in zip(jobs, rows, strict=True):
+                row["state"]["upcomingMs"] = slots.list_upcoming(job, now, share if job.spec.enabled else 0)
+
+        if upcoming:
+            await in_thread(foresee)  # a day's walk through a crontab takes its time
+        return {"jobs": rows}
 
     @rpc("cron.add", scope="write")
     async def add(self, caller: Caller, rights: Collection[Scope], query: JobQuery) -> dict[str, Any]:
@@ -278,7 +291,8 @@ class Cron:
             raise ToolError(f"there is no tool {tool[:64]!r}", code="not_found")
         rows = [verdict_json(belt.verdicts[name], tools[name]) for name in ([tool] if tool else tools)]
         told = {"caller": caller_json(resolve(self._core.policy, who)), "job": job.id, "tools": rows}
-        return {**told, "steps": [asdict(step) for step in belt.steps(tool)]} if tool else told
+        told |= {"steps": [asdict(step) for step in belt.steps(tool)]} if tool else {}
+        return await self._core.find(CurrentVerdicts).apply(who, told, tools)
 
     @rpc("wake", scope="write")
     async def wake(

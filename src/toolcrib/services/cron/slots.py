@@ -17,6 +17,7 @@ _LATE_MS = 60_000  # behind a slot from when on it counts as missed
 _PAUSE_MS, _MAX_PAUSE_MS = 30_000, 3_600_000
 _MAX_TRIES, _MAX_SPENT = 5, 128
 _ERROR_CHARS = 500
+_AHEAD_MS = 42 * 86_400_000  # what a calendar shows
 
 
 class RunEnd(NamedTuple):
@@ -47,6 +48,15 @@ def next_time(job: Job, now_ms: int) -> int | None:
     if job.state.retry_ms is not None:
         return job.state.retry_ms
     return _next_unspent(job, _base(job, now_ms))
+
+
+def list_upcoming(job: Job, now_ms: int, most: int) -> list[int]:
+    """Return when the job runs next and after that, so many times at most, within a few weeks."""
+    found, at = list[int](), next_time(job, now_ms)
+    while at is not None and len(found) < most and at < now_ms + _AHEAD_MS:
+        found.append(max(at, now_ms))
+        at = _next_unspent(job, max(at + MIN_GAP_MS - 1, now_ms))
+    return found
 
 
 def is_running(job: Job, now_ms: int) -> bool:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from toolcrib.define.errors import ToolError
 from toolcrib.policy.command import Judgement
@@ -25,6 +25,8 @@ _MAX_HASHED_FILES, _MAX_HASHED_BYTES, _MAX_HELD_BYTES = 32, 16 << 20, 1 << 20
 _MAX_WORDS, _MAX_FOLDERS, _PATH_CHARS = 256, 12, 4_096
 _PIECE = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
 _INTERPRETER = re.compile(r"python[0-9.]*|node|perl|ruby|php|lua|Rscript|tclsh")
+_INLINE = re.compile(r"-[A-Za-z]*[cme]")  # options behind which there is no file to run, alone or behind others
+_SHELL_INLINE = re.compile(r"-[A-Za-z]*c")
 # Files that a program reads without being told to.
 _UNTOLD = {"make": ("GNUmakefile", "makefile", "Makefile"), "cargo": ("Cargo.toml", "build.rs")}
 _UNTOLD |= dict.fromkeys(("npm", "npx", "pnpm", "yarn"), ("package.json",))
@@ -118,3 +120,29 @@ def _find_scripts(judgement: Judgement) -> tuple[str, ...]:
     is_interpreter = base_name(name) in SHELLS or _INTERPRETER.fullmatch(base_name(name))
     given = words[:1] if is_interpreter and words and not words[0].startswith("-") else ()
     return (*((name,) if "/" in name and judgement.commands[0].program != name else ()), *given)
+
+
+def list_operands(words: Sequence[str]) -> Iterator[str]:
+    """Yield what may name a file: words, and what stands in one with an option (`--file=x`, `-fx`)."""
+    for word in words:
+        if word[:1] != "-":
+            yield word
+        else:
+            yield from filter(None, (word.partition("=")[2], word[2:]))
+
+
+def find_code(argv: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the words of a command, and of what it starts, that name what runs: a program by its path, and what an
+    interpreter is given first; and whether Python is given a module or a line instead, and looks around for more.
+    """
+    found, looks_around = list[str](), False
+    for words in follow((FoundCommand(tuple(argv)),)):
+        name, *rest = [word or "" for word in words or ("",)]
+        program = base_name(name) if name else ""
+        found += [name] if "/" in name else []
+        if program in (*SHELLS, ".", "source") or _INTERPRETER.fullmatch(program):
+            inline = _INLINE if _INTERPRETER.fullmatch(program) else _SHELL_INLINE
+            given = next((word for word in rest if word[:1] != "-" or inline.fullmatch(word)), "")
+            found += [given] if given and given[:1] != "-" else []
+            looks_around |= program.startswith("python") and given[:1] == "-"
+    return found, looks_around

@@ -4,10 +4,12 @@ import json
 import os
 import shlex
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from toolcrib.config.settings import ExecSettings, SettingsSource
@@ -26,7 +28,7 @@ from toolcrib.policy.command.rules import base_name, dump_rules
 from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.threads import in_thread
 
-from .binding import bind, explain_unbound, look_at_files
+from .binding import bind, explain_unbound, find_code, list_operands, look_at_files
 from .processes import ExecTarget, Permit, Processes, remember
 from .repository import explain_odd_repository, find_inside, read_inside
 
@@ -222,29 +224,54 @@ class CommandRunner:
         it was ended, and what it wrote to stdout and to stderr. A file of the workspace runs as it was accepted.
         """
         known = self._rules_of(caller)
-        root = os.path.realpath(known.root)
-        paths = [os.path.join(root, word) for word in program.run]  # noqa: PTH118
-        own = [each for each in paths if _lies_in(root, each) and os.path.lexists(each) and not os.path.isdir(each)]  # noqa: PTH112
-        if len(own) > 1:
-            raise ToolError(
-                "of a program's files in a workspace one is held to what was accepted, not two", code="denied"
-            )
-        held = await in_thread(self._read_accepted, root, own[0]) if own else None
+        root, words = os.path.realpath(known.root), list(program.run)
+        code, looks_around = find_code(words)
+        held = await in_thread(self._hold, root, words, code)
+        is_host = program.host == "host" if program.host else known.target.is_host
         shell = self._shells.find(program.host, self._terms_of(caller)) if program.host else known.target.shell
         rules = known.own.rules
         env = build_environment(self._environ, rules.trusted, rules.env, terminal=False)
-        # stdout first, then stderr behind a zero: the streams of a command come as one
-        line = f"exec 3>&1; e=$({shlex.join(program.run)} 2>&1 >&3 3>&-); c=$?; printf '\\0%s' \"$e\"; exit $c"
-        command = Command(line=line, env=env, stdin=given, held=held)
-        limits = replace(known.target.limits, seconds=float(program.timeout_sec))
-        running = await shell.start(command, limits)
-        try:
-            ended = await running.wait()
-        finally:
-            if running.ended is None:
-                await running.stop()
-        out, _, err = (await running.whole()).data.rpartition(b"\0")
+        if held or looks_around:  # what lies beside it, or where it runs, is no code, whatever it is called
+            env |= {"PYTHONSAFEPATH": "1"}
+        with ExitStack() as stack:
+            if held and is_host:  # nothing keeps a file there as it is, so that a copy runs
+                words = stack.enter_context(_copy_held(root, words, held))
+            # stdout first, then stderr behind a zero: the streams of a command come as one
+            line = f"exec 3>&1; e=$({shlex.join(words)} 2>&1 >&3 3>&-); c=$?; printf '\\0%s' \"$e\"; exit $c"
+            command = Command(line=line, env=env, stdin=given, held=held)
+            limits = replace(known.target.limits, seconds=float(program.timeout_sec))
+            running = await shell.start(command, limits)
+            try:
+                ended = await running.wait()
+            finally:
+                if running.ended is None:
+                    await running.stop()
+        printed = await running.whole()
+        if printed.missing and ended.code == 0:  # what is missing may have been the word that counts
+            raise ToolError(f"it printed more than can be read: {printed.why}", code="failed")
+        out, _, err = printed.data.rpartition(b"\0")
         return ended.code if ended.reason == "exit" else None, out, err
+
+    def _hold(self, root: str, words: Sequence[str], code: Sequence[str]) -> tuple[str, bytes] | None:
+        """Return the file of the workspace that a program is made of, as it was accepted; ToolError when nobody has."""
+        own = dict[str, None]()
+        for word in (*list_operands(words[1:]), *code):
+            path = os.path.join(root, word)  # noqa: PTH118
+            is_there, is_code = os.path.lexists(path), word in code
+            # what runs is held to it also while it is not there: it may be in the next moment
+            if _lies_in(root, path) and (
+                (is_there and (is_code or not os.path.isdir(path))) or (is_code and {"/", "."} & {*word})  # noqa: PTH112
+            ):
+                own[os.path.normpath(path)] = None
+        if len(own) > 1:
+            raise ToolError("of its files in a workspace one is held to what was accepted, not two", code="denied")
+        held = self._read_accepted(root, next(iter(own))) if own else None
+        first = held[1].partition(b"\n")[0] if held else b""
+        if first.startswith(b"#!"):
+            readers, _ = find_code(first[2:].decode(errors="replace").split())
+            if any(_lies_in(root, os.path.join(root, each)) for each in readers):  # noqa: PTH118
+                raise ToolError("what its first line says should read it lies in the workspace", code="denied")
+        return held
 
     # the guard
 
@@ -409,6 +436,20 @@ def _lies_in(root: str, path: str) -> bool:
     """Tell whether a path, as it is spelled or at the end of its links, lies in a folder."""
     top = f"{os.path.realpath(root).rstrip('/')}/"
     return any(f"{each}/".startswith(top) for each in (path, os.path.realpath(path)))
+
+
+@contextmanager
+def _copy_held(root: str, words: Sequence[str], held: tuple[str, bytes]) -> Iterator[list[str]]:
+    """Give the words of a program with a copy in the place of its file in the workspace."""
+    path, data = held
+    with TemporaryDirectory(prefix="toolcrib-hook-") as folder:
+        copy = Path(folder, Path(path).name)
+        copy.write_bytes(data)
+        copy.chmod(0o700)
+        changed = [str(copy) if os.path.normpath(os.path.join(root, word)) == path else word for word in words]  # noqa: PTH118
+        if changed == list(words):
+            raise ToolError(f"{path!r} can only be held on the bare host where it is a word of its own", code="denied")
+        yield changed
 
 
 def _make_within(root: str, workdir: str) -> Callable[[str], bool]:

@@ -69,7 +69,7 @@ def mount(core: Core, backend: Callable[..., McpBackend]) -> Feature:
     """Mount the servers of the configuration. None is started, and nothing on disk is touched but to read the pins."""
     return mount_servers(
         core.config.mcp_servers,
-        backend(core.env, admit=core.admit_server, state=core.state),
+        backend(core.env, admit=core.admit_server, state=core.state, rules=core.way_out.rules),
         core.stores.pins,
         is_owner=core.is_owner,
         secrets_of=partial(core.secrets_below, "mcpServers"),

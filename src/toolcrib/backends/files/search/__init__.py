@@ -202,6 +202,8 @@ class _Search:
 
     def _open(self, path: str, opener: "_Opener", batch: dict[int, _OpenFile]) -> int:
         """Add a file to a batch and return its size; one out of reach is counted, one that has no lines is passed."""
+        if self.query.is_shut and self.query.is_shut(path):
+            return 0
         try:
             fd = opener.open(path)
         except OSError:
@@ -336,10 +338,10 @@ def _find_names(beneath: Beneath, query: Find, stop: StopSignal) -> Names:
         try:
             for folder, names, below in runs:
                 stop.check()
-                if names and not only_folders:
-                    found += [folder + name for name in names]
+                here = [folder + name for name in names] if not only_folders else []
                 if below is not None and matches(folder[cut:], (below,)):
-                    found.append(f"{folder}{below}/")
+                    here.append(f"{folder}{below}/")
+                found += [path for path in here if not query.is_shut(path)] if query.is_shut else here
                 if len(found) > limit:
                     break
         finally:

@@ -1,0 +1,221 @@
+"""Quotas: count the calls, tokens and money that callers take, refuse what is over, and tell what is left.
+
+Hours and days are those of the local time of this machine. What is counted together is spelled in a `bucket`: the quota
+as written without its limits, and whom it is about.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache, partial
+from typing import Any
+
+from toolcrib.config.services import QuotaSettings
+from toolcrib.config.settings import SettingsSource
+from toolcrib.define.caller import Caller
+from toolcrib.define.names import fold_name
+from toolcrib.define.quota import (
+    MEASURES,
+    OF_REPLIES,
+    Measure,
+    QuotaStore,
+    QuotaWindow,
+    QuotaWord,
+    Reservation,
+    Taken,
+    has_room,
+    window_around,
+)
+from toolcrib.define.session import to_agent, to_channel
+from toolcrib.define.tool import Tool
+from toolcrib.policy.chats import find_sender
+from toolcrib.policy.match import Groups, Inventory, matcher_for
+from toolcrib.policy.resolve import IDENTITIES, is_listed, resolve, sender_value
+from toolcrib.policy.settings import PolicySettings
+
+from .feature import Core, Feature, is_process_there, name_process
+
+GroupsOf = Callable[[tuple[Tool, ...]], Groups]
+
+_LOOK_EVERY = 0.1  # seconds, for what another process has used up or not
+
+
+def mount(core: Core, groups_of: GroupsOf) -> Feature:
+    """Mount the counts; nothing is looked at while there are no quotas."""
+    return Feature(services=(Quotas(core.settings, core.stores.quotas, groups_of),))
+
+
+class Quotas:
+    """The Meter of a crib: what is configured now, against what all processes have counted."""
+
+    def __init__(
+        self, settings: SettingsSource, store: QuotaStore, groups_of: GroupsOf, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._settings, self._store, self._now = settings, store, now
+        self._is_meant = lru_cache(maxsize=4096)(partial(_is_meant, groups_of))
+
+    def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaWord] | None:
+        """Say whether a call may run; with `spends` it is counted, unless it may not."""
+        if not self._settings.config.quotas or not (windows := self.windows_for(caller, tool)):
+            return None
+        return self._admit(windows, spends and any("calls" in each.most for each in windows))
+
+    def charge(
+        self,
+        caller: Caller,
+        taken: Taken,
+        /,
+        *,
+        is_priced: bool,
+        begins: Reservation | None = None,
+        ends: Reservation | None = None,
+    ) -> Awaitable[QuotaWord] | None:
+        """Count what replies took, and say whether there may be another one: a quota on tools stops no replies."""
+        if not self._settings.config.quotas:
+            return None
+        windows = [each for each in self.windows_for(caller) if not OF_REPLIES.isdisjoint(each.most)]
+        return self._charge(windows, taken, is_priced, begins, ends) if windows else None
+
+    def windows_for(self, caller: Caller, tool: Tool | None = None) -> list[QuotaWindow]:
+        """Return the quotas that count for a caller now, with a tool those that are about it."""
+        found, now = list[QuotaWindow](), self._now()
+        for at, quota in enumerate(self._settings.config.quotas):
+            entry = "" if quota.tool in (None, "*") else fold_name(quota.tool or "")
+            if tool is not None and entry and not self._is_meant(entry, tool):
+                continue
+            since, until = window_around(quota.per, now)
+            for subject in dict.fromkeys(_list_subjects(quota, self._settings.policy, caller)):
+                who = fold_name(quota.who or "")
+                found.append(
+                    QuotaWindow(
+                        origin=f"quotas[{at}]",
+                        bucket=json.dumps([who, subject, entry, quota.per]),
+                        since=since,
+                        until=until,
+                        who=quota.who or "",
+                        is_shared=quota.shared,
+                        tool=entry,
+                        per=quota.per,
+                        most={each: most for each in MEASURES if (most := getattr(quota, each)) is not None},
+                    )
+                )
+        return found
+
+    async def show(self, caller: Caller, tool: Tool) -> tuple[QuotaWord, list[dict[str, Any]]]:
+        """Return what is said of a call of this tool now, and of every quota about it what is used and left."""
+        windows = self.windows_for(caller, tool) if self._settings.config.quotas else []
+        if not windows:
+            return QuotaWord(), []
+        held = await self._store.look(windows)
+        return _find_word(windows, held), [_to_json(*each) for each in zip(windows, held, strict=True)]
+
+    async def _admit(self, windows: Sequence[QuotaWindow], spends: bool) -> QuotaWord:
+        one = Taken(calls=1)
+        held = await (self._store.take(windows, one, checked=True) if spends else self._store.look(windows))
+        word = _find_word(windows, held)
+        return word if word.full or not spends else QuotaWord(warnings=_list_warnings(windows, held, one))
+
+    async def _charge(
+        self,
+        windows: Sequence[QuotaWindow],
+        taken: Taken,
+        is_priced: bool,
+        begins: Reservation | None,
+        ends: Reservation | None,
+    ) -> QuotaWord:
+        if taken != Taken() or ends:
+            held = await self._store.take(windows, taken, checked=False, ends=ends.id if ends else "")
+        else:
+            held = await self._store.look(windows)
+        limiting = [(each, before + taken) for each, before in zip(windows, held, strict=True) if not each.tool]
+        for each, _ in limiting:
+            if not is_priced and "cost" in each.most:
+                why = f"{each.origin}.cost is set, and the price of this model is not known"
+                return QuotaWord("cost", why, _spell(each, "cost"), each.origin)
+        word = _find_word([each for each, _ in limiting], [after for _, after in limiting], OF_REPLIES)
+        if not word.full and begins and limiting:
+            word = await self._reserve([each for each, _ in limiting], begins)
+        return word if word.full else QuotaWord(warnings=_list_warnings(windows, held, taken))
+
+    async def _reserve(self, windows: Sequence[QuotaWindow], begins: Reservation) -> QuotaWord:
+        """Wait until a reply may begin; return what is used up where it may not."""
+        process = name_process(os.getpid())
+        while True:
+            found = await self._store.reserve(windows, begins, process, is_process_there)
+            if has_room(windows, found):
+                return QuotaWord()
+            if (word := _find_word(windows, [held for held, _ in found], OF_REPLIES)).full:
+                return word
+            await asyncio.sleep(_LOOK_EVERY)
+
+
+def _list_subjects(quota: QuotaSettings, policy: PolicySettings, caller: Caller) -> Iterator[str]:
+    """Yield whose share of a quota this caller takes: none when it is about others.
+
+    What a subagent takes is taken by its parents, too. Whoever has no identity shares one with all who have none.
+    """
+    kind, _, named = (quota.who or "").partition(":")
+    match kind.lower():
+        case "":
+            yield ""
+        case "sender":
+            yield _name_person(caller)
+        case "role":  # a name that anyone can take makes somebody a member, too: a quota only takes away
+            if find_sender({quota.who or "": None}, caller.sender, policy.roles):
+                yield "" if quota.shared else _name_person(caller)
+        case "agent":
+            who = resolve(policy, caller)
+            agents = [who.agent, *(parent.agent for parent in who.parents)]
+            yield from agents if not named else [each for each in agents if each == to_agent(named.strip())][:1]
+        case _:
+            if is_listed(caller.sender, [quota.who or ""]):
+                yield ""
+
+
+def _name_person(caller: Caller) -> str:
+    known = ((kind, sender_value(caller.sender, kind)) for kind in IDENTITIES)
+    return json.dumps([to_channel(caller.channel or "") or "", *next((each for each in known if each[1]), ())])
+
+
+def _is_meant(groups_of: GroupsOf, entry: str, tool: Tool) -> bool:
+    inventory = Inventory({tool.name: tool}, groups_of((tool,)))
+    return matcher_for((entry,), inventory).entry_for(tool.name) is not None
+
+
+def _find_word(
+    windows: Sequence[QuotaWindow], held: Sequence[Taken], of: frozenset[Measure] = frozenset(MEASURES)
+) -> QuotaWord:
+    """Return what is said about the quota that is used up, of several about the one that is so the longest."""
+    full = [
+        (each, measure, taken)
+        for each, taken in zip(windows, held, strict=True)
+        if (measure := each.find_full(taken, of))
+    ]
+    if not full:
+        return QuotaWord()
+    each, measure, taken = max(full, key=lambda found: found[0].until)
+    return QuotaWord(measure, each.explain_full(measure, taken), _spell(each, measure), each.origin)
+
+
+def _list_warnings(windows: Sequence[QuotaWindow], held: Sequence[Taken], taken: Taken) -> tuple[str, ...]:
+    pairs = zip(windows, held, strict=True)
+    return tuple(sentence for each, before in pairs for sentence in each.list_warnings(before, before + taken))
+
+
+def _spell(window: QuotaWindow, measure: Measure) -> str:
+    return f"{measure}: {window.most[measure]:g} per {window.per}"
+
+
+def _to_json(window: QuotaWindow, held: Taken) -> dict[str, Any]:
+    used: Mapping[str, float] = asdict(held)
+    told: dict[str, Any] = {"origin": window.origin, "who": window.who or None, "tool": window.tool or None}
+    told |= {"shared": True} if window.is_shared else {}
+    told |= {"per": window.per, "since": window.since, "freeAt": window.until}
+    measures = {
+        each: {"limit": most, "used": used[each], "left": max(0, most - used[each])}
+        for each, most in window.most.items()
+    }
+    return told | measures
