@@ -15,7 +15,7 @@ from pydantic import Field
 
 from toolcrib.define.approval import name_of
 from toolcrib.define.caller import Caller
-from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token
+from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token, join_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import OPERATOR_SCOPES, Bus, ClientRole, scopes_within
@@ -30,6 +30,7 @@ Rights = frozenset[Scope]
 
 _CODE_SECONDS, _CODE_LETTERS = 600.0, "ABCDEFGHJKMNPQRSTVWXYZ23456789"  # none that looks like another
 _MAX_DEVICES, _MAX_WAITING, _WAIT_SECONDS = 1_000, 64, 300.0
+_PAGE, _PAGE_SECONDS = "page-", 30 * 86_400.0  # how its id begins; as long as a browser keeps the cookie
 _ANSWER_SECONDS = 0.1  # in which who has ended its own connection is still told that it did
 
 
@@ -57,6 +58,7 @@ class Devices:
         self.known: dict[tuple[str, ClientRole], Device] = {}
         self._requests: dict[str, PairRequest] = {}
         self._codes: dict[str, float] = {}  # by the hash of each: until when it pairs a node
+        self._page_codes: dict[str, float] = {}  # likewise: until when it lets a page in
         self._taken, self._steps = 0, set[asyncio.Future[Any]]()
         self._tell_ended: Callable[[Collection[str]], None] | None = None
 
@@ -104,10 +106,7 @@ class Devices:
     @rpc("node.pair.code", scope="pair")
     async def make_code(self) -> dict[str, Any]:
         """Make a code that pairs one node, once and within ten minutes: `toolcrib node --gateway URL --code CODE`."""
-        if not self.is_open:
-            raise ToolError(
-                "no gateway runs here that could know the code; start `toolcrib gateway`", code="unavailable"
-            )
+        self._require_gateway()
         now = self._now()
         self._codes = {each: until for each, until in self._codes.items() if until > now}
         if len(self._codes) >= _MAX_WAITING:
@@ -132,6 +131,49 @@ class Devices:
             return Met(token, device=device)
 
         return await self._change(step, lambda met: _note("paired", "a code", met.device))
+
+    @rpc("page.code", scope="admin")
+    async def make_page_code(self) -> dict[str, Any]:
+        """Make a code that lets the page of a browser in as the owner, once and within five minutes."""
+        self._require_gateway()
+        return self.new_page_code()
+
+    def new_page_code(self) -> dict[str, Any]:
+        """Make a code for the page, also before the gateway is there."""
+        now = self._now()
+        self._page_codes = {each: until for each, until in self._page_codes.items() if until > now}
+        if len(self._page_codes) >= _MAX_WAITING:
+            raise ToolError(f"{_MAX_WAITING} codes wait already; they lapse in five minutes", code="busy")
+        code = secrets.token_urlsafe(24)
+        until = self._page_codes[hash_token(code)] = now + _WAIT_SECONDS
+        return {"code": code, "path": f"/#code={code}", "expiresAtMs": int(until * 1000)}
+
+    def spend_page_code(self, code: str) -> bool:
+        """Tell whether a code lets a page in now; it does once."""
+        return self._page_codes.pop(hash_token(code), 0.0) > self._now()
+
+    async def pair_page(self, asked: Device) -> tuple[str, str]:
+        """Pair a page under an id of its own; return the two halves of its token. Pages that nobody opens lapse."""
+        cookie, key, now = _make_token(), _make_token(), self._now()
+        page = replace(asked, id=f"{_PAGE}{secrets.token_hex(8)}")
+
+        def step(book: DeviceBook) -> Met:
+            for each in [each for each in book.devices.values() if _is_old_page(each, now)]:
+                del book.devices[each.key]
+            device = replace(_pair(book, page, now), token_hash=hash_token(join_token(cookie, key)), token_at=now)
+            book.devices[device.key] = device
+            return Met(device=device)
+
+        await self._change(step, lambda met: _note("paired", "a code", met.device))
+        return cookie, key
+
+    async def forget(self, id: str) -> None:
+        """Let a device in no more: it says so itself."""
+
+        def step(book: DeviceBook) -> list[Device]:
+            return [book.devices.pop(each.key) for each in _find(book, id, None)]
+
+        await self._change(step, lambda found: _note("revoked", "itself", *found))
 
     async def rename(self, id: str, name: str) -> str:
         """Give a node another name; return it as it is shown."""
@@ -234,6 +276,12 @@ class Devices:
         await self._change(step, lambda found: _note("revoked", name_of(caller), *found))
         return {"deviceId": deviceId, "role": role, "revokedAtMs": int(self._now() * 1000)}
 
+    def _require_gateway(self) -> None:
+        if not self.is_open:
+            raise ToolError(
+                "no gateway runs here that could know the code; start `toolcrib gateway`", code="unavailable"
+            )
+
     # the book
 
     async def _change(
@@ -285,6 +333,10 @@ def _has_ended(before: Device, after: Device | None) -> bool:
     if after is None or after.scopes != before.scopes:
         return True
     return bool(before.token_hash) and after.token_hash != before.token_hash
+
+
+def _is_old_page(device: Device, now: float) -> bool:
+    return device.id.startswith(_PAGE) and now - device.token_at > _PAGE_SECONDS
 
 
 def _covers(rights: Collection[Scope], device: Device) -> bool:

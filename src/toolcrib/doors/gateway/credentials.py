@@ -24,7 +24,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from toolcrib.define.caller import OWNER, Caller, Sender
-from toolcrib.define.device import DEVICE_CHANNEL, Device, device_payload, hash_token
+from toolcrib.define.device import DEVICE_CHANNEL, Device, device_payload, hash_token, join_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, ClientRole
@@ -137,11 +137,42 @@ def matches(given: str, wanted: str) -> bool:
 
 
 class Visit(NamedTuple):
-    """Where a client comes from, whether that is this machine itself, and what it was challenged with."""
+    """Where a client comes from, whether that is this machine itself, its cookie, and what it was challenged with."""
 
     address: str
     is_local: bool
-    nonce: str
+    cookie: str = ""
+    nonce: str = ""
+
+
+def cookie_name(host: str) -> str:
+    """Return what the cookie of the page at a host is called: two gateways of one machine do not share one."""
+    port = host.rpartition(":")[2]
+    return f"toolcrib-page-{port if port.isdecimal() else 'tls'}"
+
+
+def is_from_page(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Tell whether a browser says that our own page asks: not one of another port, and nobody by a link."""
+    told = {name: value.decode("latin-1") for name, value in headers}
+    origin, host, site = told.get(b"origin"), told.get(b"host", ""), told.get(b"sec-fetch-site")
+    return origin in (f"http://{host}", f"https://{host}") and site in (None, "same-origin")
+
+
+def read_page_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the half of a token that is in the page's cookie, "" unless our own page asks."""
+    if not is_from_page(headers := tuple(headers)):
+        return ""
+    told = dict(headers)
+    name = cookie_name(told[b"host"].decode("latin-1"))
+    pairs = (each.strip().partition("=") for each in told.get(b"cookie", b"").decode("latin-1").split(";"))
+    return next((value for each, _, value in pairs if each == name), "")
+
+
+def read_page_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the token that the page's cookie and key make together, "" where one of them is missing."""
+    key = next((value.decode("latin-1") for name, value in headers if name == b"x-toolcrib-page"), "")
+    cookie = read_page_cookie(headers) if key else ""
+    return join_token(cookie, key) if cookie else ""
 
 
 def check_device(params: Mapping[str, Any], visit: Visit, now_ms: float) -> None:
