@@ -25,7 +25,7 @@ from toolcrib.policy import settings as policy_settings
 from toolcrib.policy.settings import SANDBOX_ALLOW, SANDBOX_DENY
 from toolcrib.tools import SHELF
 
-__all__ = ["ROOT", "drawn_paths", "modules", "promised", "regenerated"]
+__all__ = ["ROOT", "drawn_paths", "modules", "regenerated"]
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "toolcrib"
@@ -125,16 +125,6 @@ def _first_words(path: str) -> str:
     line = (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0]
     plain = re.split(r"\. |: " if len(line) > 80 else r"\. ", line)[0].rstrip(".")
     return plain if plain[1:2].isupper() else plain[:1].lower() + plain[1:]
-
-
-def promised(table: str) -> list[str]:
-    """Return the paths in the first column of the table of what is to come."""
-    return re.findall(r"^\| `([\w/.]+)` \|", table, re.MULTILINE)
-
-
-def to_come(old: str) -> str:
-    """Return the table of what is to come without the rows that have come."""
-    return "\n".join(line for line in old.splitlines() if not any(path in modules() for path in promised(line)))
 
 
 # The shelf
@@ -349,7 +339,6 @@ GENERATED: Mapping[str, Callable[[str], str]] = {
     "shelf": shelf,
     "folders": folders,
     "modules": module_list,
-    "to come": to_come,
     "groups": lambda _: groups_table(),
     "profiles": lambda _: _table(("profile", "allows"), [(f"`{n}`", _names(e)) for n, e in PROFILES.items()]),
     "built-in lists": lambda _: lists_table(),

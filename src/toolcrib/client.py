@@ -17,20 +17,22 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 import orjson
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import CallState, Ctx
+from toolcrib.define.context import CallState, Ctx, Ports
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import follow_run
 from toolcrib.define.message import Call
-from toolcrib.define.tool import Tool, as_tool
+from toolcrib.define.tool import Tool, as_tool, result_from
 
 if TYPE_CHECKING:
     from toolcrib.backends.gateway import GatewayLink
 
 TOKEN_VARIABLE = "TOOLCRIB_TOKEN"  # noqa: S105  its name
+_COMPLETE = "calls.complete"
 _MAX_ANSWER_BYTES = 500_000  # a frame of the gateway has room for little more
 
 log = logging.getLogger("toolcrib")
@@ -134,10 +136,14 @@ class GatewayClient:
 
     async def _answer(self, tool: Tool, told: Mapping[str, Any]) -> None:
         """Run a function of this program for a call that the gateway permitted, and tell what came of it."""
+        course = CallState()
         try:
             args = tool.check(told["args"])
             call, caller = Call(told["callId"], tool.name, args), Caller(session=told["sessionKey"])
-            result = (await tool.run(Ctx(call, caller, CallState()), args)).to_json()
+            made = await tool.run(Ctx(call, caller, course, Ports(later=self._leave_pending)), args)
+            if course.handle and made.status == "pending":
+                return
+            result = made.to_json()
             answer: dict[str, Any] = {"result": {"content": result["content"], "status": result["status"]}}
         except ToolError as error:
             answer = {"error": str(error)}
@@ -147,7 +153,29 @@ class GatewayClient:
         if len(orjson.dumps(answer)) > _MAX_ANSWER_BYTES:
             answer = {"error": f"what {tool.name} gave back is larger than {_MAX_ANSWER_BYTES:,} bytes; ask for less"}
         with contextlib.suppress(CribError):  # the gateway has told the model already that we had gone
-            await self._link.ask("tools.answer", {"callId": told["callId"], **answer})
+            if course.handle:  # it was left pending, and is not
+                content = answer.get("error") or answer["result"]["content"]
+                is_error = "error" in answer or answer["result"]["status"] == "error"
+                await self._link.ask(_COMPLETE, {"handle": course.handle, "content": content, "isError": is_error})
+            else:
+                await self._link.ask("tools.answer", {"callId": told["callId"], **answer})
+
+    async def _leave_pending(self, ctx: Ctx, handle: str, seconds: float) -> str:
+        params = {"callId": ctx.call.id, "later": handle, "seconds": seconds}
+        return str((await self._link.ask("tools.answer", params))["handle"])
+
+    async def complete(self, handle: str, result: Any, *, session: str = "") -> dict[str, Any]:
+        """Complete a call that is pending under a handle, once, with what a tool's body may return.
+
+        The turn that waits for it goes on. Raises ToolError for whoever comes second, and for everybody but who the
+        call was made for and the owner. `session` is where it was made, where several wait under one handle.
+        """
+        made = result_from(result)
+        said = {"handle": handle, "content": made.to_json()["content"], "isError": made.status == "error"}
+        said |= {"structured": made.details} if isinstance(made.details, dict) else {}
+        key = secrets.token_hex(12)
+        told: dict[str, Any] = await self._link.ask(_COMPLETE, {**said, "sessionKey": session, "idempotencyKey": key})
+        return told
 
     @property
     def is_connected(self) -> bool:
@@ -159,6 +187,14 @@ class GatewayClient:
         return self._link.events()
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port beyond all ports, half an address of IPv6
+        return False
+
+
 def connect(url: str = "ws://127.0.0.1:18789", token: str | None = None, *, tries: int | None = None) -> GatewayClient:
     """Return a client of the gateway at this address; use it with `async with`.
 
@@ -167,7 +203,7 @@ def connect(url: str = "ws://127.0.0.1:18789", token: str | None = None, *, trie
     """
     if token is None and not (token := os.environ.get(TOKEN_VARIABLE, "").strip()):
         raise CribError(f"a gateway needs a token: give one, or set {TOKEN_VARIABLE}")
-    if "://" not in url or not url.startswith(("ws://", "wss://")):
+    if not _is_address(url):
         raise CribError(f"{url!r} is no address of a gateway; write one like ws://127.0.0.1:18789")
     try:
         from toolcrib.backends.gateway import GatewayLink  # noqa: PLC0415  needs the extra

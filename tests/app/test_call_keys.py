@@ -98,7 +98,7 @@ def test_no_other_process_gives_a_key_that_was_given(tmp_path: Path) -> None:
 
 FORKED = """
 import os, sys
-from toolcrib.agent.invoke import new_key
+from toolcrib.agent.line import new_key
 print(new_key(), flush=True)
 for _ in range(3):
     if os.fork() == 0:

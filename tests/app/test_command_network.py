@@ -1,6 +1,5 @@
 """The network of commands in a whole crib: the rules of the way out hold for them, as the configuration says them."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from tests.backends.exec.shells import give_up
 from tests.backends.web.proxies import SayHttp
+from tests.sockets import listening
 
 import toolcrib
 from toolcrib.define.errors import ToolError
@@ -22,13 +22,8 @@ EXEC = {"security": "full", "ask": "off", "network": True}
 async def host() -> AsyncIterator[tuple[int, SayHttp]]:
     """Give the port of a server on this machine's loopback, and what it was asked."""
     said = SayHttp()
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await said(reader, writer)
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1], said
+    async with listening(said) as port:
+        yield port, said
 
 
 async def run(root: Path, line: str, **config: Any) -> str:

@@ -1,5 +1,6 @@
 """A crib with MCP servers: their tools come in while it runs, are told about, and go with it."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -155,3 +156,17 @@ async def test_a_denied_call_of_a_server_is_answered_in_our_own_words(tmp_path: 
         assert isinstance(part, Text)
         assert part.source is None
         assert "denied" in part.text
+
+
+async def test_a_tool_of_a_server_can_be_granted_with_its_arguments(tmp_path: Path) -> None:
+    config = {"mcpServers": {"srv": liar("honest")}, "tools": {"ask": ["group:mcp"]}}
+    async with toolcrib.open(config, state=tmp_path) as crib:
+        await crib.mcp.ready(20.0)
+        belt, asked = crib.belt(toolcrib.OWNER), asyncio.Queue[str]()
+        detach = crib.approvals.on_question(lambda each: asked.put_nowait(each.id) if each.state == "pending" else None)
+        running = asyncio.create_task(belt.call("srv__echo", {"text": "hi"}))
+        await crib.approvals.answer(toolcrib.OWNER, await asked.get(), "lasting", calls=2)
+        await running
+        detach()
+        codes = [said(await belt.call("srv__echo", {"text": text}))[0] for text in ("hi", "hi", "ho")]
+        assert codes == ["ok", "error", "error"]  # one was left, and nobody is there to ask

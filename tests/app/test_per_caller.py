@@ -209,6 +209,16 @@ def test_explain_and_lint_say_what_happens(
     assert ask(capsys, "lint", "--config", shop).code == 0
 
 
+def test_a_proof_says_that_it_does_not_know_whom_a_factory_makes_a_tool_for(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubt = "who gets order is not certain: its plugin makes it for each caller"
+    told = ask(capsys, "policy", "prove", "--never", "order", "--channel", "irc", "--config", shop, "--json")
+    assert (told.json["holds"], told.json["uncertain"]) == (True, [doubt])
+    told = ask(capsys, "policy", "prove", "--never", "gateway", "--except", "owner", "--config", shop, "--json")
+    assert told.json["uncertain"] == []
+
+
 def test_a_manifest_says_that_its_tools_are_made_for_each_caller(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,6 +67,35 @@ async def test_what_it_would_decide_otherwise_is_on_record_and_follows_from_it_a
     ]
 
 
+@pytest.mark.parametrize(
+    ("now", "then", "told"),
+    [
+        ([], ["docs/**"], ["deny"]),
+        (["docs/**"], [], ["allow"]),
+        (["docs/**"], ["d*/**"], []),
+        ([], ["src/**"], []),
+    ],
+)
+async def test_a_rule_about_arguments_is_on_trial_too(
+    now: list[str], then: list[str], told: list[str], tmp_path: Path
+) -> None:
+    def deny(paths: list[str]) -> dict[str, Any]:
+        return {"deny": [{"tool": "ls", "when": {"path": each}} for each in paths]}
+
+    crib = crib_in(tmp_path, json.dumps({"tools": deny(then)}), tools=deny(now))
+    (tmp_path / "ws" / "docs").mkdir()
+    result = await crib.belt(OWNER).call("ls", {"path": "./docs"})
+    assert result.status == ("error" if now else "ok")
+    await crib.belt(OWNER).call("ls", {"pth": 7, "path": ["no"]})  # which nobody can judge
+    loaded = crib.loaded
+    await crib.close()
+    rows = [body["verdict"] for kind, body in await rows_of(tmp_path) if kind == "shadowed"]
+    assert [each["decision"] for each in rows] == told
+    assert [each["layer"] for each in rows] == [None if now else "argument"] * len(told)
+    report = await audit_in(tmp_path / "state" / STATE_FILE, loaded).verify(replay=True)
+    assert (report.findings, report.derived) == ((), report.decisions)
+
+
 async def test_what_it_says_alike_is_not_written_down(tmp_path: Path) -> None:
     crib = crib_in(tmp_path, "tools: {deny: [exec]}")
     await crib.belt(OWNER).call("ls")
@@ -139,7 +168,8 @@ async def test_where_it_cannot_be_written_down_the_call_goes_on(
     shadow = crib.belt(OWNER).pipeline.shadow
     assert shadow is not None
     ctx = Ctx(Call("1", "ls", {}), OWNER, CallState(), Ports())
-    await Shadow(shadow.belts, (), _FullRecord()).judge(ctx, crib.belt(OWNER).verdicts["ls"])
+    belt = crib.belt(OWNER).selection
+    await Shadow(shadow.belts, (), _FullRecord()).judge(ctx, belt, belt.verdicts["ls"], ())
     assert "what the policy on trial says of ls in call 1 is not known" in caplog.text
     await crib.close()
 

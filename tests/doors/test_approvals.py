@@ -86,7 +86,7 @@ async def test_the_whole_call_is_shown_escaped(capsys: pytest.CaptureFixture[str
         "",
         'exec, asked by channel telegram, id:7\nbecause why\n  command: "git push \\u202e"\nbound to\n  dir: "/ws"\n',
     )
-    assert person.prompts == ["Run it? [y]es once, [t]ime, [n]o: "]
+    assert person.prompts == ["Run it? [y]es once, [s]ession, [t]ime, [n]o: "]
 
 
 async def test_a_yes_for_a_time_is_for_what_the_person_chose(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def test_the_schema_knows_every_section_refuses_unknown_keys_and_takes_includes(
     assert {"tools", "agents", "channels", "mcpServers", "expect", "$include"} <= set(schema["properties"])
     assert schema["additionalProperties"] is False
     tools = schema["$defs"]["ToolSettings"]
-    assert tools["properties"]["allow"]["items"] == {"type": "string"}
+    assert tools["properties"]["allow"]["items"] == {"oneOf": [{"type": "string"}, {"$ref": "#/$defs/EntrySettings"}]}
     assert "$include" in tools["properties"]
     assert '"null"' not in json.dumps(schema)
 

@@ -84,7 +84,7 @@ def test_an_example_that_comes_out_otherwise_is_an_error_with_its_place(
     assert words in answer.err
 
 
-def test_examples_of_an_agent_are_judged_by_its_rules(tmp_path: Path, capsys: Capture) -> None:
+def test_examples_of_an_agent_are_judge_with_its_rules(tmp_path: Path, capsys: Capture) -> None:
     policy = "agents: { a: { tools: { exec: { allow: [[ls]], examples: { run: [ls], deny: [id] } } } } }\n"
     answer = ask(capsys, "exec", "explain", "ls", "--config", crib_file(tmp_path, policy))
     assert "agents.a.tools.exec.examples.deny[0]: 'id' is ask, not deny" in answer.err

@@ -11,7 +11,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.policy.explain import verdict_json
 from toolcrib.policy.resolve import mark_terminal_owner
 
-from .world import ask, crib_file, plugin_folder, refused
+from .world import Answer, ask, crib_file, plugin_folder, refused
 
 Capture = pytest.CaptureFixture[str]
 
@@ -307,3 +307,24 @@ def test_odd_values_describe_a_caller_nobody_knows(crib: Path, capsys: Capture, 
     answer = ask(capsys, "explain", "process", "--config", crib, "--json", option, value)
     assert answer.code == 0
     assert answer.json["tools"][0]["decision"] == "deny"
+
+
+def test_a_call_is_explained_by_what_rules_look_at_and_needs_no_more(tmp_path: Path, capsys: Capture) -> None:
+    crib = crib_file(tmp_path, 'tools: {deny: [{tool: write, when: {path: "docs/**"}}]}')
+
+    def explain(args: str) -> Answer:
+        return ask(capsys, "explain", "write", "--config", crib, "--args", args)
+
+    assert "write is denied at the argument layer" in explain('{"path": "docs/plan.md"}').out
+    assert "write is allowed" in explain('{"path": "src/plan.md"}').out
+    assert "write: path is required" in refused(explain('{"content": "x"}'))
+    assert "no parameter 'pth'" in refused(explain('{"pth": "x"}'))
+
+
+@pytest.mark.parametrize("command", [("explain",), ("who",), ("tools", "show")])
+def test_a_tool_is_found_by_what_the_configuration_calls_it_besides(
+    tmp_path: Path, capsys: Capture, command: tuple[str, ...]
+) -> None:
+    crib = crib_file(tmp_path, "tools: {aliases: {shell: exec}}")
+    own, other = (ask(capsys, *command, name, "--config", crib) for name in ("exec", "Shell"))
+    assert (own, own.code) == (other, 0)

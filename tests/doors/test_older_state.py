@@ -78,9 +78,13 @@ def test_the_record_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     then = json.loads((WRITTEN / "calls.json").read_text("utf-8"))["calls"]
     now = shown.json["calls"]
     assert [{key: call[key] for key in old} for call, old in zip(now, then, strict=True)] == then
-    assert {key for call in now for key in call.keys() - then[0].keys()} == {"rule", "origin", "error", "taint"}, (
-        "said since then"
-    )
+    assert {key for call in now for key in call.keys() - then[0].keys()} == {
+        "error",
+        "grant",
+        "origin",
+        "rule",
+        "taint",
+    }, "said since then"
 
 
 def test_questions_and_grants_still_stand(capsys: pytest.CaptureFixture[str]) -> None:

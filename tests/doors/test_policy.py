@@ -63,6 +63,76 @@ def test_a_change_that_only_a_combination_shows_is_found(home: Path, tmp_path: P
     assert [each for each in changes_of(answer) if each[2] == "exec"] == [("dev", "-100", "exec", "allow", "deny")]
 
 
+def test_a_rule_about_arguments_is_a_change_though_the_tool_stays(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    entry = '{tool: write, when: {path: "docs/**"}}'
+    new = changed(tmp_path, "tools: {deny: [nodes]}", f"tools: {{deny: [nodes, {entry}]}}")
+    answer = ask(capsys, "policy", "diff", home, new, "--json")
+    assert {row[2:] for row in changes_of(answer)} == {("write", "allow", "allow")}
+    (first, *_) = answer.json["changes"]
+    rule = '{tool: write, when: {"path": "docs/**"}}'
+    assert first["conditions"] == {"before": [], "after": [{"decision": "deny", "rule": rule}]}
+    assert (answer.code, first["reason"]) == (1, f"by its arguments, now deny by {rule}")
+    back = ask(capsys, "policy", "diff", new, home, "--json").json["changes"][0]
+    assert back["reason"] == f"by its arguments, no longer deny by {rule}"
+    assert ask(capsys, "policy", "diff", new, new).code == 0
+
+
+def test_a_combination_is_named_though_somebody_else_loses_the_same_tool(
+    home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    old = changed(tmp_path, '"id:7": {deny: [cron]}', '"id:7": {deny: [cron, exec]}').read_text()
+    before = crib_file(tmp_path, old, "before.yaml")
+    # the agent dev loses it alone; dev2 gets it, in the group, for one sender, whom the agent main would not show
+    both = old.replace("deny: [cron, exec]", "deny: [cron]").replace(
+        "dev: {}", "dev: {tools: {deny: [exec]}}, dev2: {}"
+    )
+    after = crib_file(tmp_path, both, "after.yaml")
+    rows = [row for row in changes_of(ask(capsys, "policy", "diff", before, after, "--json")) if row[2] == "exec"]
+    assert {row[3:] for row in rows} == {("allow", "deny"), ("deny", "allow")}
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("quotas: [{tool: exec, per: day, calls: 5}]", ["quotas"]),
+        ("web: {ssrf: {allowPrivate: [10.0.0.1]}}", ["web.ssrf"]),
+        ("sandbox: {network: true}", ["sandbox"]),
+        ("limits: {turns: 9}", []),
+    ],
+)
+def test_what_is_not_about_who_has_a_tool_is_said_to_differ(
+    more: str, named: list[str], home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    new = crib_file(tmp_path, f"{HOME}{more}\n", "new.yaml")
+    answer = ask(capsys, "policy", "diff", home, new, "--json")
+    assert (answer.json["changes"], answer.json.get("beside", []), answer.code) == ([], named, int(bool(named)))
+
+
+def test_what_decides_about_calls_in_tools_is_said_to_differ(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    more = "hosts: {deny: [a.example]}, exec: {security: full}, denyAfterOutside: [exec], deny: [nodes]"
+    new = changed(tmp_path, "tools: {deny: [nodes]}", f"tools: {{{more}}}")
+    new = crib_file(tmp_path, new.read_text().replace("dev: {}", "dev: {tools: {exec: {ask: always}}}"), "new.yaml")
+    answer = ask(capsys, "policy", "diff", home, new)
+    told = "nobody gets or loses a tool; these differ, and are not compared by caller: "
+    named = "tools.exec, tools.hosts, tools.denyAfterOutside, agents.dev.tools.exec"
+    assert (answer.code, answer.out) == (1, f"{told}{named}\n")
+
+
+def test_a_chat_that_lets_nobody_in_hides_no_change_of_another(tmp_path: Path, capsys: Capture) -> None:
+    def write(deny: str) -> str:
+        group = f"tools: {{deny: [{deny}]}}"
+        return f"""
+agents: {{list: [{{id: main, default: true, tools: {{deny: [exec]}}}}, {{id: dev}}]}}
+channels:
+  telegram: {{groupPolicy: disabled, groups: {{"-1": {{{group}}}}}}}
+  whatsapp: {{groupPolicy: open, groups: {{"-2": {{{group}}}}}}}
+"""
+
+    before, after = crib_file(tmp_path, write("exec"), "old.yaml"), crib_file(tmp_path, write(""), "new.yaml")
+    rows = changes_of(ask(capsys, "policy", "diff", before, after, "--from", "openclaw", "--json"))
+    assert rows == [("dev", "-2", "exec", "deny", "allow")]
+
+
 def test_a_tool_that_is_gone_is_a_change_for_who_had_it(home: Path, tmp_path: Path, capsys: Capture) -> None:
     new = changed(tmp_path, "tools: {deny: [nodes]}", "tools: {deny: [nodes], subagents: {enabled: false}}")
     found = {row[2:] for row in changes_of(ask(capsys, "policy", "diff", home, new, "--json"))}
@@ -163,7 +233,7 @@ def test_a_claim_may_be_about_some_only(options: tuple[str, ...], holds: bool, h
         (("--never", "exce"), "means no tool that exists here; did you mean 'exec'?"),
         (("--never", "effect:fly"), "no effect is called 'fly'"),
         (("--never", " "), "blank"),
-        (("--never", "exec", "--except", "role:family"), "this version knows no roles; name their senders"),
+        (("--never", "exec", "--except", "role:family"), "there is no such role; there are none"),
         (("--never", "exec", "--except", "*"), "would leave nobody"),
         (("--never", "exec", "--except", "e164:12"), "E.164"),
     ],

@@ -174,7 +174,7 @@ def at_a_terminal(crib: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
         os.close(theirs)
         assert process.stderr is not None
         asked = ""
-        while not asked.endswith("Run it? [y]es once, [t]ime, [n]o: "):
+        while not asked.endswith("Run it? [y]es once, [s]ession, [t]ime, [n]o: "):
             more = process.stderr.read(1)
             assert more, asked
             asked += more

@@ -282,7 +282,7 @@ def test_a_question_is_asked_in_place(tmp_path: Path, answer: str, written: bool
     with talking(call("write", '{"path": "x.txt", "content": "y"}'), Say(text="So be it.")) as server:
         args: list[str | Path] = ["run", "write", "--config", crib_with(server, tmp_path, "tools: {ask: [write]}")]
         with at_a_terminal(args, NO_COLOR="1") as (process, terminal):
-            asked = terminal.until("Change it? [y]es once, [t]ime, [n]o: ")
+            asked = terminal.until("Change it? [y]es once, [s]ession, [t]ime, [n]o: ")
             assert asked.startswith("● write path=x.txt content=y  [ask]\nwrite, asked by ")
             terminal.types(answer)
             rest = terminal.rest()
@@ -304,7 +304,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(tmp_path: Path) -> None:
             KEY,
         ]
         with at_a_terminal(args, NO_COLOR="1") as (process, terminal):
-            terminal.until("Change it? [y]es once, [t]ime, [n]o: ")
+            terminal.until("Change it? [y]es once, [s]ession, [t]ime, [n]o: ")
             process.send_signal(signal.SIGINT)
             rest = terminal.rest()
             assert process.wait(SECONDS) == 130

@@ -71,6 +71,7 @@ def test_list_json_is_one_document_whatever_a_plugin_prints(crib: Path, capsys: 
     (dice,) = [tool for tool in answer.json["tools"] if tool["name"] == "dice"]
     assert dice == {
         "name": "dice",
+        "label": "dice",
         "description": "Roll a die.",
         "group": None,
         "source": "plugin:dice",

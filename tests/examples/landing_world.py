@@ -3,7 +3,6 @@
 import http.server
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import async_playwright
+from tests.sockets import serving
 
 import toolcrib
 from toolcrib import OWNER, Plugin
@@ -49,15 +49,8 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 @contextmanager
 def serve_folder(folder: Path) -> Iterator[str]:
     """Serve a folder by a server that is none of ours."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(partial(_Quiet, directory=str(folder))) as origin:
+        yield f"{origin}/"
 
 
 async def measure(url: str) -> dict[int, dict[str, Any]]:

@@ -248,7 +248,7 @@ async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_eve
         async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
             asked.append(caller)
             passed = asyncio.Event()
-            asyncio.get_running_loop().call_later(1.1, passed.set)
+            asyncio.get_running_loop().call_later(5.5, passed.set)
             await passed.wait()
             return True
 
@@ -257,7 +257,7 @@ async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_eve
         """Knock."""
         return "come in"
 
-    outer, inner = agent("outer", timeout=1.0), agent("inner", timeout=1.0)
+    outer, inner = agent("outer", timeout=5.0), agent("inner", timeout=5.0)
     model = cast(
         main=script(call_reply(go("outer")), text_reply("ok")),
         outer=script(call_reply(go("inner")), done()),
@@ -265,7 +265,7 @@ async def test_a_question_of_a_grandchild_shows_the_chain_of_names_and_stops_eve
     )
     config: dict[str, Any] = {"tools": {"ask": ["knock"], "subagents": {"maxDepth": 2}}}
     async with crib_with(outer, inner, **config) as crib:
-        limits = Limits(seconds=1.0)
+        limits = Limits(seconds=5.0)
         turn = crib.turn(
             "go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[knock], approver=Slow(), limits=limits
         )

@@ -13,31 +13,30 @@ from typing import Any, Protocol, Self, TypeVar
 from toolcrib.adapter import losses
 from toolcrib.adapter.trim import redact_value
 from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
-from toolcrib.agent.invoke import CallPipeline
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.turn import Turns
 from toolcrib.backends.channels import ShippedChannels
-from toolcrib.config.advice import advice
 from toolcrib.config.load import Loaded, SettingsInForce, load
-from toolcrib.config.routing import Route, route_caller
-from toolcrib.config.settings import Config, ExpectedCaller
-from toolcrib.config.values import check_sender
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.config.settings import Config
+from toolcrib.define.caller import Caller
 from toolcrib.define.channel import ChannelKind
 from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
-from toolcrib.define.plugin import Plugin
+from toolcrib.define.plugin import Observer, Plugin, TimedObserver
 from toolcrib.define.ports import SCOPES, Approver, Progress, Rpc, Scope
-from toolcrib.define.tool import BodyRunner, Tool, as_tool
+from toolcrib.define.result import Result
+from toolcrib.define.tool import BodyRunner, Tool, as_tool, result_from
 from toolcrib.define.turn import Limits, TurnRequest, user_message
-from toolcrib.policy.lint import Expect, Finding, lint
-from toolcrib.policy.resolve import is_owner, mark_terminal_owner, to_sender
+from toolcrib.policy.lint import Finding
+from toolcrib.policy.resolve import is_owner
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.agents import Agents
-from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.browser import Browser
+from toolcrib.services.calls import PendingCalls
 from toolcrib.services.canvas import Canvases
 from toolcrib.services.channels import Channels
 from toolcrib.services.chat import Chats
@@ -51,7 +50,9 @@ from toolcrib.services.mcp.service import Mcp
 from toolcrib.services.memory import Memories
 from toolcrib.services.nodes import Nodes
 from toolcrib.services.peers import Peers
+from toolcrib.services.quotas import Quotas
 from toolcrib.services.router import TOOL_SCOPES, Method, Router
+from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
 
@@ -59,8 +60,9 @@ from .background import SubagentStarter
 from .belt import Belt, BeltSource, GatewayAsker, GuardedWayOut, PortsOf, preview_change, terms_of
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
 from .models import Models
+from .policies import PolicyView, sender_from
 from .secrets import LogRedactor, lasting_redactors
-from .settings import SettingsEditor
+from .settings import SettingsEditor, finding_from_problem
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
 from .stores import state_in, stores_for
 from .subagents import SubagentRunner, with_agents
@@ -96,9 +98,11 @@ class Crib:
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self.gateway, self.chat, self.devices = core.find(Gateway), core.find(Chats), core.find(Devices)
         self.cron, self.nodes, self.way_out = core.find(Cron), core.find(Nodes), core.way_out
+        self.standing, self.calls = core.find(CurrentVerdicts), core.find(PendingCalls)
         self.browser, self.canvases, self.channels = core.find(Browser), core.find(Canvases), core.find(Channels)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors
+        self._view_of = core.view_of
         self._started_on: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
@@ -200,6 +204,15 @@ class Crib:
         scopes = SCOPES if is_owner(self.loaded.policy, caller) and not caller.parents else TOOL_SCOPES
         return await self._router.ask(method, params or {}, caller=caller, scopes=scopes, progress=progress)
 
+    async def complete(self, handle: str, result: Any, *, caller: Caller, session: str = "") -> Result | None:
+        """Complete a call that `ctx.later` left pending under a handle, once, with what a body may return.
+
+        Only who it was made for may, and the owner; ToolError for others, and for whoever comes second. Its turn goes
+        on with it; of a call outside of turns, what its caller reads is returned. `session` tells two handles apart.
+        """
+        _, read = await self.calls.finish(caller, handle, result_from(result), session=session)
+        return read
+
     @property
     def methods(self) -> Mapping[str, Method]:
         """The methods of all services, by name."""
@@ -229,21 +242,10 @@ class Crib:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def route(self, caller: Caller) -> Route:
-        """Return where the file sends a caller: one of OpenClaw's chooses agent and session, and whom it lets in."""
-        return route_caller(self.loaded.document, caller) if self.loaded.foreign else Route(caller)
-
-    def list_expected(self, beside: Loaded | None = None) -> list[Expect]:
-        """Return what the file expects of callers, and what a file of promises `beside` it does."""
-        named = [(f"expect[{at}]", each) for at, each in enumerate(self.config.expect)]
-        if beside is not None:
-            named += [(f"{beside.place('expect', at)}", each) for at, each in enumerate(beside.config.expect)]
-        found = list[Expect]()
-        for origin, each in named:
-            route = self.route(_caller_from_expected(each.caller))
-            caller = self.models.assign(route.caller)
-            found.append(Expect(origin=origin, caller=caller, has=each.has, lacks=each.lacks, judge=route.judge))
-        return found
+    def view(self, draft: Loaded | None = None) -> PolicyView:
+        """Return how the configuration decides, or how a draft of it would, over the tools there are now."""
+        view: PolicyView = self._view_of(draft)
+        return view
 
     def lint(
         self,
@@ -257,15 +259,10 @@ class Crib:
         `tools` are those that the program hands to belts and turns as `extra`, so that rules may be about them.
         `expect` are promises that stand in a file of their own.
         """
-        extra, belts, expects = tuple(map(as_tool, tools)), self._belts.belts, self.list_expected(expect)
-        catalog = belts.catalog_with(extra)
-        found = lint(
-            self.loaded.policy, catalog.tools, catalog.groups, expects, lambda caller: belts.belt_for(caller, extra)
-        )
-        found += advice(self.loaded, self.models.env_secrets)
-        found += map(_finding_from_problem, catalog.problems)
+        extra, view = tuple(map(as_tool, tools)), self.view()
+        found = view.lint(extra, expect)
         if provider is not None:
-            for tool in catalog.tools.values():
+            for tool in view.belts.catalog_with(extra).tools.values():
                 for loss in losses(tool, provider):
                     what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
                     found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
@@ -373,20 +370,20 @@ def build(
         explain_unaccepted=folders.explain_program,
         admit_server=folders.admit_server,
         secrets_below=partial(find_secrets, loaded.document),
-        way_out=(way_out := GuardedWayOut(settings)),
-        aside=AsideModels(settings, models),
+        way_out=(way_out := GuardedWayOut(settings, env)),
+        aside=(aside := AsideModels(settings, models)),
         redact=redactors[0],
         redact_errors=redactors[1],
         channel_kinds=_list_kinds(offers),
     )
-    features = mount_features(core, mounts)
+    features, later, aside.meter = mount_features(core, mounts), core.find(PendingCalls), core.find(Quotas)
     router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
-    ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway), SubagentSlots()
+    ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway, later=later.keep), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
     pipeline, moments = _pipeline(core, offers, features, approver), _list_moments(offers, features)
     belts = BeltSource(settings, catalog, agents, pipeline, runner, core.channel_kinds)
-    resolver = SetupResolver(settings, models, belts)
-    turns = Turns(kept.sessions, stores.record, resolver, moments, memory=core.find(Memories))
+    resolver, later.conclude = SetupResolver(settings, models, belts), belts.conclude
+    turns = Turns(kept.sessions, stores.record, resolver, moments, memory=core.find(Memories), later=later)
     starter = TurnStarter(turns, models, redactors[0])
     host = SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(
@@ -397,6 +394,7 @@ def build(
         later_of=lambda who: models.later_for(belts.belt(who).selection, who),
         assign_model=models.assign,
         editor=SettingsEditor(settings, env),
+        view_of=partial(_view_of, settings, belts, models, env),
         host=host,
         slots=slots,
     )
@@ -404,8 +402,7 @@ def build(
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
     belts.offered, behind.find(Canvases).ports_of = behind.find(Peers).tools_for, ports_of
-    settings.on_change(belts.renew)
-    settings.on_change(models.forget)
+    settings.on_change(belts.renew, models.forget)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install())
@@ -425,6 +422,20 @@ def build(
     )
 
 
+def _view_of(
+    settings: SettingsInForce, belts: BeltSource, models: Models, env: Mapping[str, str], draft: Loaded | None
+) -> PolicyView:
+    files = settings.document.files
+    return PolicyView(
+        loaded=draft or settings.loaded,
+        belts=belts.make_belts(draft) if draft else belts.belts,
+        assign=(Models(draft, env) if draft else models).assign,
+        env_secrets=models.env_secrets,
+        shown_as=str(files[0]) if files else "",
+        problem_of=finding_from_problem,
+    )
+
+
 def _close_in_turn(exits: AsyncExitStack, parts: Iterable[Closing]) -> None:
     for each in parts:
         exits.push_async_callback(each.close)
@@ -440,52 +451,19 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
     # of features, those mounted first stand nearest to the call: what the judge judged is what runs
     guards = [guard for offer in offers for guard in offer.before]
     guards += [guard for feature in reversed(features) for guard in feature.guards]
-    observers = [hook for offer in offers for hook in offer.after]
+    observers: list[TimedObserver | Observer] = [hook for offer in offers for hook in offer.after]
     observers += [hook for feature in features for hook in feature.observers]
     return CallPipeline(
         approver=approver,
+        grants=approver if isinstance(approver, Approvals) else None,
         preview=preview_change,
         record=core.stores.record,
         guards=bind_guards(guards),
         observers=bind_observers(observers),
         blobs=core.stores.blobs,
+        meter=core.find(Quotas),
+        later=core.find(PendingCalls),
         redact=core.redact,
         redact_errors=core.redact_errors,
         bodies=BodyRunner(partial(redact_value, redact=core.redact_errors or str)),
     )
-
-
-def sender_from(text: str) -> Sender:
-    """Return the sender meant by `id:7`, `e164:+380..`, `username:bob` or `name:Bob`; a bare word is an id."""
-    try:
-        check_sender(text)
-    except ValueError as error:
-        raise CribError(str(error)) from None
-    return to_sender(text)
-
-
-def _finding_from_problem(problem: Problem) -> Finding:
-    """Return what lint says about something that was offered and not taken in."""
-    if problem.source == "plugins":
-        return Finding("plugin", "warning", "plugins", problem.sentence, "mend it, or take it away")
-    if problem.source == "policy.shadow":
-        return Finding("shadow", "warning", problem.source, problem.sentence, "mend the file, or take the key out")
-    if problem.source == "agents":
-        return Finding("agent", "warning", "agents", problem.sentence, "mend it, accept it, or take it away")
-    if problem.source == "skills":
-        return Finding("skill", "warning", "skills", problem.sentence, "mend it, accept it, or take it away")
-    if problem.source.partition(":")[0] == "mcp":
-        return Finding("mcp", "warning", problem.source, problem.sentence, "`toolcrib mcp list` tells more")
-    return Finding("collision", "error", problem.source, problem.sentence, "rename one, or leave the plugin out")
-
-
-def _caller_from_expected(expected: ExpectedCaller) -> Caller:
-    sender = expected.sender
-    if isinstance(sender, str):
-        who: Sender | None = sender_from(sender)
-    else:
-        who = None if sender is None else Sender(**sender.model_dump())
-    parents = expected.parents
-    chain = tuple(parents.split("/")) if isinstance(parents, str) else tuple(parents)
-    plain = expected.model_dump(exclude={"sender", "parents"})
-    return mark_terminal_owner(Caller(**plain, sender=who, parents=chain))

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import pwd
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from toolcrib.adapter import declare
 from toolcrib.adapter.cut import shorten
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all, new_key
+from toolcrib.agent.invoke import invoke, invoke_all
+from toolcrib.agent.line import new_key
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.shadow import Shadow
 from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
+from toolcrib.backends.web.search import HttpProvider, make_provider
 from toolcrib.config.channels import list_abilities
 from toolcrib.config.load import Loaded, SettingsInForce
 from toolcrib.config.settings import Config
@@ -28,20 +31,21 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.channel import ChannelKind
 from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.egress import EgressRules, Opening, judge_port, read_url
-from toolcrib.define.errors import ConfigError, ToolError
+from toolcrib.define.errors import ConfigError, DeclarationError, ToolError
 from toolcrib.define.event import CallEvent
 from toolcrib.define.gateway import ADMIN, NEEDED
+from toolcrib.define.later import PendingCall
 from toolcrib.define.message import Call
-from toolcrib.define.names import canonical
 from toolcrib.define.ports import Approver, Blobs, Progress, Rpc
 from toolcrib.define.result import Result
 from toolcrib.define.session import to_agent
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, LayerStep, Selection, Verdict
 from toolcrib.define.web import WayOut
+from toolcrib.policy.explain import JudgedCall, judge_call
 from toolcrib.policy.resolve import resolve
 from toolcrib.registry.agents import Agents
-from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.registry.catalog import Catalog, Problem, name_tools
 from toolcrib.services.feature import Feature
 from toolcrib.services.router import Router
 
@@ -117,6 +121,17 @@ class Belt:
         ctxs = [Ctx(call, self.caller, CallState(), self.ports) for call in keyed]
         return await invoke_all(self.selection, ctxs, self.pipeline)
 
+    async def judge_call(
+        self, name: str, args: Mapping[str, Any], way_out: WayOut, sources: Collection[str] = ()
+    ) -> JudgedCall:
+        """Return what the rules about arguments and hosts say of a call that nobody makes."""
+        tool = self.tools.get(name)
+        if tool is None:
+            return JudgedCall([], args)
+        rules = self.selection.rules_about and self.selection.rules_about(tool)
+        checked = tool.check_known(args, needed={tool.aliases.get(each, each) for each in rules.names} if rules else ())
+        return await judge_call(self.selection, tool, (checked, sources), self.ports.workspace.resolve, way_out)
+
     def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":
         """Return the same belt, whose calls tell `watch` how they go."""
         return replace(self, pipeline=replace(self.pipeline, watch=watch))
@@ -158,14 +173,10 @@ class BeltSource:
 
     def renew(self) -> None:
         """Take in what features bring and what is configured now."""
-        mandates = {to_agent(agent.name): agent.tools for agent in self._agents}
         loaded = self._settings.loaded
-        policy = replace(loaded.policy, mandates=mandates)
-        self.catalog = join_tools(with_agents(self._own, self._agents, policy.tools.subagents), self._features)
-        trial, problems = self._read_shadow(loaded)
-        if problems:
-            self.catalog = Catalog(self.catalog.tools, (*self.catalog.problems, *problems))
-        host, tools = _host_facts(loaded.config), loaded.config.tools
+        tools, (trial, problems) = loaded.config.tools, self._read_shadow(loaded)
+        self.belts = self.make_belts(loaded, problems)
+        self.catalog = self.belts.catalog
         self.pipeline = replace(
             self.pipeline,
             timeout=float(tools.timeout_sec),
@@ -173,12 +184,21 @@ class BeltSource:
             notice=tools.results.notice,
             rejudge=partial(self._rejudge, loaded) if loaded.document.files else None,
         )
-        can = list_abilities(loaded.config.channels, self._kinds, broadcasts=tools.message.broadcast.enabled)
-        self.belts = Belts(self.catalog, policy, host=host, channels=can)
         self._on_trial: Belts | None = None
         if trial is not None:
-            policy = replace(trial.policy, mandates=mandates)
+            policy = replace(trial.policy, mandates=self.belts.settings.mandates)
             self._on_trial = Belts(self.catalog, policy, host=_host_facts(trial.config))
+
+    def make_belts(self, loaded: Loaded, problems: tuple[Problem, ...] = ()) -> Belts:
+        """Return the belts that a configuration gives, over the tools that there are now."""
+        policy = replace(loaded.policy, mandates={to_agent(agent.name): agent.tools for agent in self._agents})
+        tools = loaded.config.tools
+        catalog = join_tools(with_agents(self._own, self._agents, policy.tools.subagents), self._features)
+        catalog = name_tools(catalog, tools.aliases) if tools.aliases else catalog
+        if problems:
+            catalog = Catalog(catalog.tools, (*catalog.problems, *problems))
+        can = list_abilities(loaded.config.channels, self._kinds, broadcasts=tools.message.broadcast.enabled)
+        return Belts(catalog, policy, host=_host_facts(loaded.config), channels=can)
 
     def _read_shadow(self, loaded: Loaded) -> tuple[Loaded | None, tuple[Problem, ...]]:
         """Return the policy on trial, and why there is none where one is named; a file is read once."""
@@ -192,16 +212,25 @@ class BeltSource:
         return self._shadow[1:]
 
     def _rejudge(self, made_by: Loaded, belt: Selection, ctx: Ctx) -> Selection:
-        """Return what a call of a belt is judged by: the belt, or newer settings where these permit no more than it."""
+        """Return what a call of a belt is judged by: newer settings where these permit no more than the belt, else the
+        belt with what the newer ones say about arguments.
+        """
         if made_by is self._settings.loaded:
             return belt
-        name = canonical(ctx.call.name) or ""
+        name = belt.find(ctx.call.name) or ""
         tool, before = belt.tools.get(name), belt.verdicts.get(name)
         if tool is None or before is None:
             return belt
         now = self.belts.belt_for(ctx.caller, () if name in self.catalog.tools else (tool,))
-        is_wider = name not in now.verdicts or _RANKS[now.verdicts[name].decision] < _RANKS[before.decision]
-        return replace(belt) if is_wider else now
+        if name not in now.verdicts:
+            return replace(belt)
+        is_wider = _RANKS[now.verdicts[name].decision] < _RANKS[before.decision]
+        return replace(belt, rules_about=now.rules_about, rule_grounds=now.grounds) if is_wider else now
+
+    async def conclude(self, pending: PendingCall) -> Result:
+        """Return what a call outside of turns was completed with, as a direct one would have given it."""
+        belt, course = self.belt(pending.asker), CallState.of_pending(pending.handle, pending.outside)
+        return await invoke(belt.selection, Ctx(pending.call, pending.asker, course, belt.ports), belt.pipeline)
 
     def belt(
         self,
@@ -214,12 +243,14 @@ class BeltSource:
         bounds: tuple[Layer, ...] = (),
     ) -> Belt:
         """Return the caller's belt: nothing but what is in `profile`, `only` and `bounds`, whatever is configured."""
-        own = tuple(extra)
+        own, known = tuple(extra), self.catalog
+        if taken := next((tool.name for tool in own if tool.name in known.groups), None):
+            raise DeclarationError(f"{taken!r} stands for other tools in rules already; choose another name")
         if offered := self.offered(caller):  # none of which takes the place of another tool
-            names = {*self.catalog.tools, *(tool.name for tool in own)}
+            names = {*known.tools, *known.groups, *(tool.name for tool in own)}
             own += tuple(tool for tool in offered if tool.name not in names)
         belts = self.belts.narrow(profile, only, own, bounds)
-        pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
+        pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver, grants=None)
         if self._on_trial is not None:
             shadow = Shadow(self._on_trial.narrow(profile, only, own, bounds), own, pipeline.record)
             pipeline = replace(pipeline, shadow=shadow)
@@ -307,8 +338,8 @@ class GatewayAsker(Protocol):
 class GuardedWayOut:
     """Every way out of one crib. The rules are read anew for each connection: a file that changed counts at once."""
 
-    def __init__(self, settings: SettingsInForce) -> None:
-        self._settings = settings
+    def __init__(self, settings: SettingsInForce, env: Mapping[str, str]) -> None:
+        self._settings, self._env = settings, env
         self._refs = SecretRefs(lambda: settings.config.secrets)
         self.http = GuardedHttp(self.make_guard, self._refs, lambda: settings.config.web.fetch.timeout_seconds)
         self.secret = self._refs.refer
@@ -335,6 +366,25 @@ class GuardedWayOut:
         await self.make_guard().check(there.host, there.port)
         return there.url
 
+    async def explain_server(self, source: str, /) -> None:
+        """Raise ToolError where `tools.hosts` does not let out to an MCP server, or to whom `web_search` asks."""
+        server = self._settings.config.mcp_servers.get(source.removeprefix("mcp:"))
+        url = self._find_search() if source == "search" else server.url if server else None
+        if url is not None:
+            there = read_url(url)
+            await self.make_guard().only_for(there, listed=True).check(there.host, there.port)
+
+    def _find_search(self) -> str | None:
+        try:
+            provider = make_provider(self._settings.config.web.search, self._env, http_for=self.for_listed)
+        except ToolError:  # nobody is asked; the search itself says why
+            return None
+        return provider.base if isinstance(provider, HttpProvider) else None
+
+    def for_listed(self, url: str, /) -> GuardedHttp:
+        """Return the way to one server that the operator wrote down for a tool, if `tools.hosts` lets out to it."""
+        return GuardedHttp(lambda: self.make_guard().only_for(read_url(url), listed=True))
+
     def for_own(self, url: str, /) -> GuardedHttp:
         """Return the way to one server that the operator wrote down."""
         return GuardedHttp(lambda: self.make_guard().only_for(read_url(url)))
@@ -359,8 +409,10 @@ class PortsOf:
         blobs: Blobs,
         way_out: WayOut,
         far: GatewayAsker | None = None,
+        *,
+        later: Callable[[Ctx, str, float], Awaitable[str]],
     ) -> None:
-        self._router, self._blobs, self._way_out, self._far = router, blobs, way_out, far
+        self._router, self._blobs, self._way_out, self._far, self._later = router, blobs, way_out, far, later
         self._workspaces, self._terms_of = Workspaces(), terms
 
     def __call__(self, caller: Caller) -> Ports:
@@ -371,7 +423,8 @@ class PortsOf:
         rpc = self._router.rpc_for(caller)
         rpc = rpc if self._far is None else _ask_far_first(rpc, self._far)
         http, secret = self._way_out.http, self._way_out.secret
-        return Ports(workspace=workspace, folder=folder, http=http, rpc=rpc, blobs=self._blobs, secret=secret)
+        ports = Ports(workspace=workspace, folder=folder, http=http, rpc=rpc, blobs=self._blobs, secret=secret)
+        return replace(ports, later=self._later)
 
     def close(self) -> None:
         """Let go of every root."""

@@ -24,12 +24,13 @@ from toolcrib.backends.voices.providers import LocalAndHostedVoices
 from toolcrib.backends.web.search import make_provider
 from toolcrib.config.read import Document
 from toolcrib.define.errors import CribError
-from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.registry.catalog import Catalog, Problem, groups_of
 from toolcrib.services import (
     agents,
     approvals,
     audit,
     browser,
+    calls,
     canvas,
     channels,
     chat,
@@ -44,20 +45,28 @@ from toolcrib.services import (
     memory,
     nodes,
     peers,
+    quotas,
     review,
     search,
     session_desk,
     session_send,
     sessions,
+    standing,
     toolbox,
+    usage,
     vision,
     voice,
 )
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.subagents import service as subagents
 
+from . import policies
+
 FEATURES: tuple[Mount, ...] = (
     approvals.mount,
+    calls.mount,
+    partial(quotas.mount, groups_of=groups_of),
+    standing.mount,
     partial(exec.mount, shells=LocalShells, environ=os.environ),
     partial(mcp.mount, backend=McpReach),
     partial(audit.mount, rederive=judge_from),
@@ -76,6 +85,7 @@ FEATURES: tuple[Mount, ...] = (
 TURN_FEATURES: tuple[TurnMount, ...] = (
     partial(sessions.mount, recall=recall, codec=sessions.LogCodec(read_log, write_log)),
     session_desk.mount,
+    usage.mount,
     subagents.mount,
     chat.mount,
     peers.mount,
@@ -85,6 +95,7 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     toolbox.mount,
     gateway.mount,
     configuration.mount,
+    policies.mount,
     cron.mount,
     partial(channels.mount, workspaces=Workspaces),
 )

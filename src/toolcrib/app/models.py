@@ -72,6 +72,8 @@ class Models:
             return CARD
         given = self._providers().get(provider, ProviderSettings())
         card = card_for(provider, model, given.context_window)
+        if self._settings.config.tools.names == "claude-code":
+            card = replace(card, knows_claude_code=True)
         looks = (model_name(name) for name in self._settings.config.list_image_models())
         return card if card.sees or (provider, model) not in looks else replace(card, sees=True)
 

@@ -11,6 +11,7 @@ import re2
 from toolcrib.backends.stores.record import Redact
 from toolcrib.config.complain import environment_values
 from toolcrib.config.load import Loaded, SettingsInForce
+from toolcrib.config.positions import KeyPath
 from toolcrib.define.ports import Blobs
 from toolcrib.threads import in_thread
 
@@ -24,7 +25,14 @@ _ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@\s]*$|[a-z_.-]*$|[A-Za-z]*$|[0-9.:
 _PLACEHOLDERS = frozenset(
     {"ollama", "lm-studio", "dummy", "placeholder", "not-needed", "changeme", "default", "secret"}
 )
-_MIN_NAMED, _MIN_VALUE, _MIN_LINE = 6, 8, 16  # characters; anything shorter stands in ordinary words, too
+# passwords in addresses, and what a command, a header or a comment says a secret to be
+_WITHIN = re.compile(
+    r"""://[^/\s:@]{0,128}:(?P<password>[^/\s@]+)@|\b(?:Bearer|Basic)\s(?P<bearer>[^\s"',]{8,})"""
+    r"""|\b(?P<name>[\w-]{1,64})["']?\s{0,3}[:=]\s{0,3}["']?(?P<value>(?!//|\$|Bearer\s|Basic\s)[^\s"'`&#;,}\])]+)"""
+)
+_COMMENT = re.compile(r"(?m)(?:^|\s)(?:#|//).*$|/\*[\s\S]{0,4096}?\*/")
+# characters; anything shorter stands in ordinary words, too
+_MIN_HIDDEN, _MIN_NAMED, _MIN_VALUE, _MIN_LINE = 4, 6, 8, 16
 
 
 def redactors_for(loaded: Loaded, env: Mapping[str, str]) -> tuple[Redact | None, Redact | None]:
@@ -58,7 +66,7 @@ def _list_values(loaded: Loaded, env: Mapping[str, str]) -> tuple[frozenset[str]
 
 def find_values(loaded: Loaded, env: Mapping[str, str]) -> frozenset[str]:
     """Return every secret that the configuration knows, that commands are lent, or that our own environment holds."""
-    found = set(_secrets_in(loaded.document.value))
+    found = set(find_written(loaded.document.value))
     for path in loaded.document.referenced:
         value: Any = loaded.document.value
         for part in path:
@@ -101,22 +109,50 @@ def _spellings(value: str) -> Iterator[str]:
         yield from (each, repr(each)[1:-1], json.dumps(each)[1:-1], json.dumps(each, ensure_ascii=False)[1:-1])
 
 
-def _secrets_in(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the secrets written in a configuration: below `secrets` and `headers`, and under names that say so."""
+def find_written(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the secrets written in a configuration: below `secrets` and `headers`, under names that say so, and in
+    addresses and commands."""
     if isinstance(value, Mapping):
         for key, each in value.items():
-            if path or key not in _RULES:
-                yield from _secrets_in(each, (*path, str(key)))
+            yield from find_written(each, (*path, str(key)))
     elif isinstance(value, Iterable) and not isinstance(value, str):
+        flag: Any = ""
         for each in value:
-            yield from _secrets_in(each, path)
+            is_flag = isinstance(flag, str) and flag.startswith("--") and _NAME.search(flag)
+            yield from _when_secret(flag, each) if is_flag else ()
+            yield from find_written(each, path)
+            flag = each
     elif path and isinstance(value, str):
+        yield from _find_within(value)
         holds = path[0] == "secrets" or "headers" in path[:-1]
         # `Bearer x` is said back as x
         parts = (value, value.rpartition(" ")[2]) if holds else (value,)
-        if holds or _NAME.search(path[-1]) or "env" in path[:-1]:
+        if path[0] not in _RULES and (holds or _NAME.search(path[-1]) or "env" in path[:-1]):
             name = "secret" if path[0] == "secrets" else path[-1]
             yield from (part for each in parts for part in _when_secret(name, each))
+
+
+def find_commented(text: str) -> Iterator[str]:
+    """Yield what looks like secrets in the comments of a file: a key that was used before, an address with one."""
+    for comment in _COMMENT.findall(text):
+        yield from _find_within(comment)
+
+
+def _find_within(text: str) -> Iterator[str]:
+    for found in _WITHIN.finditer(text):
+        if found["name"] is None:
+            yield from _when_secret("password", found["password"] or found["bearer"])
+        elif _NAME.search(found["name"]) and not _ORDINARY.match(found["value"]):
+            yield from _when_secret(found["name"], found["value"])
+
+
+def must_hide(path: KeyPath, value: Any) -> bool:
+    """Tell whether a setting that may hold a secret holds one: by its name always, an argument by its look."""
+    if _NAME.search(str(path[-1])) or path[0] == "secrets":
+        return True
+    if "args" in path:
+        return bool(_when_secret("", value))
+    return isinstance(value, str) and len(value) >= _MIN_HIDDEN
 
 
 def _when_secret(name: str, value: Any) -> set[str]:

@@ -23,11 +23,12 @@ from toolcrib.config.services import McpSettings
 from toolcrib.config.settings import Config, PluginSettings
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import DeclarationError, PluginError, ToolError
+from toolcrib.define.names import suggest
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.tool import Tool, as_tool
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.registry.sources import PROGRAM, Offer, collect_catalog
+from toolcrib.registry.sources import PROGRAM, Offer, collect_catalog, rename_tools
 from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 
 from .belt import explain_refusal
@@ -133,8 +134,19 @@ def _plugin_offer(plugin: FoundPlugin, config: Config, *, import_plugins: bool) 
     plugin.check_config(own)
     source = f"plugin:{plugin.id}"
     if not import_plugins and not plugin.per_caller:
-        return Offer(source=source, tools=plugin.declare_tools(), config=own)
-    return replace(_offer_of(plugin.load(), source, own), per_caller=plugin.per_caller)
+        offer = Offer(source=source, tools=plugin.declare_tools(), config=own)
+    else:
+        offer = replace(_offer_of(plugin.load(), source, own), per_caller=plugin.per_caller)
+    if not isinstance(entry, PluginSettings) or not (entry.rename or entry.prefix):
+        return offer
+    known = {each.name: each for each in (*offer.tools, *offer.per_caller) if isinstance(each, Tool)}
+    for name in entry.rename:
+        if name not in known and len(known) == len(offer.tools):  # what factories make is known later
+            raise PluginError(f"plugins.{plugin.id}.rename.{name}: it has no tool {name!r}{suggest(name, known)}")
+    try:
+        return rename_tools(offer, entry.rename, entry.prefix or "")
+    except DeclarationError as error:
+        raise PluginError(f"plugins.{plugin.id}.{'prefix' if entry.prefix else 'rename'}: {error}") from None
 
 
 def _offer_of(plugin: Plugin, source: str, config: Mapping[str, Any]) -> Offer:

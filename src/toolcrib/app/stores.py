@@ -8,13 +8,14 @@ from pathlib import Path
 import platformdirs
 
 from toolcrib.agent.replay import judge_from
-from toolcrib.backends.stores.approvals import SqliteApprovals, SqlitePins
+from toolcrib.backends.stores.approvals import SqliteApprovals, SqlitePins, SqliteQuotas
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.devices import SqliteDevices
 from toolcrib.backends.stores.jobs import MemoryJobs, SqliteJobs
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
 from toolcrib.backends.stores.messages import SqliteMessages
+from toolcrib.backends.stores.pending import SqlitePending
 from toolcrib.backends.stores.record import RecordFile, Redact, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -70,7 +71,7 @@ def stores_for(
 ) -> Stores:
     """Return all stores of a crib, as features take them; `redactors` take secrets out of blobs and of the record.
 
-    What people were asked and what they accepted is the user's, so it stands in a folder of the user's without one.
+    What people were asked, accepted and took is the user's, so it stands in a folder of the user's without one.
     """
     redact_blobs, redact_record = redactors
     path = (folder or user_folder(env)) / STATE_FILE
@@ -88,6 +89,8 @@ def stores_for(
         pins=SqlitePins(SqliteFile(path)),
         jobs=MemoryJobs() if folder is None else SqliteJobs(SqliteFile(path)),
         messages=SqliteMessages(SqliteFile(path)),
+        quotas=SqliteQuotas(SqliteFile(path)),
+        pending=SqlitePending(SqliteFile(path)),
         rows=None if folder is None else SqliteRows(SqliteFile(path)),
         devices=None if folder is None else SqliteDevices(SqliteFile(path)),
     )

@@ -10,9 +10,9 @@ from time import time
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import Loop, TurnSetup, current_turn
 from toolcrib.agent.notes import gather_found
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.prompt import subagent_prompt
 from toolcrib.agent.session_log import Journal
 from toolcrib.agent.subagent import RunListeners, agent_tool, plain_inputs, run_agent
@@ -140,7 +140,9 @@ class SubagentRunner:
             model=model,
             belt=belt,
             caller=child,
-            pipeline=replace(within.pipeline, approver=above.approver if above else within.pipeline.approver),
+            pipeline=within.pipeline
+            if above is None
+            else replace(within.pipeline, approver=above.approver, later=above.later),
             ports=self.ports(child, within),
             limits=self.limits_of(agent),
             effort=above.setup.effort if above else "",

@@ -1,12 +1,14 @@
 """Turns of a crib: a message in, a running turn out, whose events can be followed, steered and stopped."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import replace
 from secrets import token_hex
 from typing import Annotated, Any, Self
 
 from toolcrib.adapter.trim import redact_parts
+from toolcrib.agent.limits import Spent, reserve_for
 from toolcrib.agent.loop import Loop, TurnSetup, current_turn
 from toolcrib.agent.mailbox import Inbox
 from toolcrib.agent.notes import gather_found
@@ -22,6 +24,7 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model, Request, model_name
+from toolcrib.define.quota import Meter, Reservation
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
@@ -44,10 +47,11 @@ _NO_LOOP = (
 
 
 class _Link:
-    """Room for one event; it has come once there is a `next` link. `number` is how many came before it."""
+    """Room for one event; it has come, `at` its time, once there is a `next` link. `number` of them came before it."""
 
-    __slots__ = ("event", "next", "number")
+    __slots__ = ("at", "event", "next", "number")
     event: events.Event
+    at: float
 
     def __init__(self, number: int) -> None:
         self.next: _Link | None = None
@@ -66,7 +70,7 @@ class _Events:
     def add(self, event: events.Event) -> None:
         """Append an event and wake who waits for one."""
         link = self._last
-        link.event, link.next = event, _Link(link.number + 1)
+        link.event, link.at, link.next = event, time.time(), _Link(link.number + 1)
         self._last = link.next
         self._count += 1
         if self._count >= self._fold_at:
@@ -129,7 +133,7 @@ class Subscription(AsyncIterator[events.Event]):
     """
 
     def __init__(self, kept: _Events, after: int = 0) -> None:
-        self._events, self._at = kept, kept.first
+        self._events, self._at, self.time = kept, kept.first, 0.0
         while self._at.number < after and self._at.next is not None:
             self._at = self._at.next
 
@@ -151,7 +155,7 @@ class Subscription(AsyncIterator[events.Event]):
                     raise error
                 raise StopAsyncIteration
             await self._events.news()
-        self._at = link.next
+        self._at, self.time = link.next, link.at
         return link.event
 
 
@@ -281,24 +285,25 @@ class AsideModels:
 
     def __init__(self, settings: SettingsSource, models: Models) -> None:
         self._settings, self._models = settings, models
+        self.meter: Meter | None = None
 
     async def look(self, caller: Caller, request: Request, word: str = "") -> tuple[str, events.Replied] | None:
         """Return the name of the model that was asked and its reply; None where none that is configured sees.
 
         `word` names one of the configured models. What the reply takes counts in the turn of the caller, as a summary
-        does, and a turn that has no tokens or money left asks nobody.
+        does, and against quotas; who has no tokens or money left asks nobody.
         """
         turn = turn_of(caller)
         try:
             model = self._find(caller, word, turn.setup.model if turn else None)
         except CribError as error:
             raise ToolError(f"no model can look at it: {error}", code="unavailable") from error
-        return None if model is None else (model.card.name, await self._ask(turn, model, request))
+        return None if model is None else (model.card.name, await self._ask(caller, turn, model, request))
 
     async def consult(self, caller: Caller, request: Request, word: str) -> events.Replied:
         """Return what the model that `word` names says; CribError when the configuration names no such one."""
         model = self._models.get(self._models.find_named(word) or word)
-        return await self._ask(turn_of(caller), model, request)
+        return await self._ask(caller, turn_of(caller), model, request)
 
     def read_course(self, caller: Caller) -> tuple[str, tuple[str, ...]]:
         """Return what the turn of a caller was asked last, and from where outside it has read."""
@@ -308,12 +313,25 @@ class AsideModels:
         said = [each.plain_text for each in turn.history if each.role == "user"]
         return said[-1] if said else "", tuple(turn.history.outside)
 
-    async def _ask(self, turn: Loop | None, model: Model, request: Request) -> events.Replied:
-        if turn is not None and (over := turn.spent.over_budget()) is not None:
-            raise ToolError(f"no model was asked: {over[1]}", code="unavailable")
-        replied = await reply_to(request, model, ignore, Retries(tries=2))
-        if turn is not None:
-            turn.spent.add_aside(replied.usage, model.card.price)
+    async def _ask(self, caller: Caller, turn: Loop | None, model: Model, request: Request) -> events.Replied:
+        price, reserved = model.card.price, reserve_for(model.card)
+        spent = Spent(Limits(), meter=self.meter) if turn is None else turn.spent
+
+        async def charge(begins: Reservation | None = None, ends: Reservation | None = None) -> str:
+            if turn is None:
+                return (await spent.charge(caller, price, begins, ends)).reason
+            over = await turn.charge(model, begins, ends)
+            return over[1] if over else ""
+
+        try:
+            if over := spent.over_budget():
+                raise ToolError(f"no model was asked: {over[1]}", code="unavailable")
+            if full := await charge(begins=reserved):
+                raise ToolError(f"no model was asked: {full}", code="unavailable")
+            replied = await reply_to(request, model, ignore, Retries(tries=2))
+            spent.add_aside(replied.usage, price)
+        finally:
+            await charge(ends=reserved)
         return replied
 
     def _find(self, caller: Caller, word: str, current: Model | None) -> Model | None:

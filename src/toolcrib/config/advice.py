@@ -9,9 +9,10 @@ from typing import Any
 
 from toolcrib.define import session
 from toolcrib.define.egress import Opening
-from toolcrib.define.names import nearest
+from toolcrib.define.names import fold_name, nearest
 from toolcrib.policy.command.programs import FILTERS, READERS
 from toolcrib.policy.lint import Finding
+from toolcrib.policy.resolve import Roles, sender_key
 
 from .channels import ChannelSettings
 from .load import Loaded
@@ -44,8 +45,9 @@ def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Ite
         what = "the file holds secrets and its permissions let others on this machine read it"
         yield Finding("permissions", "warning", loaded.exposed, what, f"chmod 600 {loaded.exposed}")
     for name, channel in loaded.config.channels.items():
-        yield from _who_may_write(channel, loaded.origin("channels", name))
+        yield from _who_may_write(channel, loaded.origin("channels", name), loaded.policy.roles)
     yield from _owners(loaded)
+    yield from _quotas(loaded)
     yield from _unknown_subagents(loaded)
     yield from _idle_plugins(loaded)
     yield from _commands(loaded)
@@ -74,7 +76,20 @@ def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("dropped-deny", "warning", lost, f"{counts} is the same and counts alone", "merge the two")
 
 
-def _who_may_write(channel: ChannelSettings, origin: str) -> Iterator[Finding]:
+def _quotas(loaded: Loaded) -> Iterator[Finding]:
+    """Quotas about an agent or a role that nobody has written down."""
+    for at, quota in enumerate(loaded.config.quotas):
+        kind, _, name = (quota.who or "").partition(":")
+        kind, place = kind.lower(), f"quotas[{at}].who"
+        known = loaded.config.agent_ids() if kind == "agent" else loaded.policy.roles
+        own = session.to_agent(name.strip()) if kind == "agent" else fold_name(name)
+        if kind in ("agent", "role") and name and own not in known:
+            close = nearest(name, known)
+            remedy = f"did you mean '{kind}:{close[0]}'?" if close else "correct it, or write it down"
+            yield Finding("unknown", "warning", place, f"no {kind} is called {name.strip()!r}", remedy)
+
+
+def _who_may_write(channel: ChannelSettings, origin: str, roles: Roles) -> Iterator[Finding]:
     """Whom `dmPolicy` and `allowFrom` let in between them."""
     place, policy = f"{origin}.allowFrom", channel.dm_policy
     everybody = any(sender.strip() == "*" for sender in channel.allow_from)
@@ -88,6 +103,10 @@ def _who_may_write(channel: ChannelSettings, origin: str) -> Iterator[Finding]:
         what = "allowFrom is empty, so that dmPolicy allowlist lets nobody in"
         yield Finding("empty", "warning", place, what, "list the senders, or write dmPolicy: disabled")
     for sender in channel.allow_from:
+        kind, role = sender_key(sender)
+        if kind == "role" and role not in roles:
+            what = f"there is no role {role!r}, so that this is nobody"
+            yield Finding("unknown", "warning", place, what, "write it under roles, or take it out")
         if _is_worn(sender):
             yield Finding("worn", "warning", place, f"{sender!r} is a name that anyone can take", "use id: or e164:")
 

@@ -113,9 +113,9 @@ class SettingsInForce:
     def document(self) -> Document:
         return self.loaded.document
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called when other settings count."""
-        self._listeners.append(listener)
+    def on_change(self, *listeners: Callable[[], None]) -> None:
+        """Have `listeners` called when other settings count."""
+        self._listeners += listeners
 
     def has_changed(self) -> bool:
         """Tell whether a file is another one than when this was asked before."""
@@ -163,8 +163,32 @@ def list_fixed(old: settings.Config, new: settings.Config) -> list[str]:
     found = [name for name in ("plugins", "skills", "mcp_servers", "workspace", "audit") if _differ(name, old, new)]
     folders = ({id: each.workspace for id, each in config.list_agents() if each.workspace} for config in (old, new))
     named = [settings.Config.model_fields[name].alias or name for name in found]
-    named += [f"tools.{name}" for name in ("hooks", "review") if getattr(old.tools, name) != getattr(new.tools, name)]
+    keys = ("hooks", "review", "names")
+    named += [f"tools.{name}" for name in keys if getattr(old.tools, name) != getattr(new.tools, name)]
     return named if next(folders) == next(folders) else [*named, "agents.*.workspace"]
+
+
+# what of `tools` and of an agent's own is about calls, and not about who has a tool
+_CALLS = ("exec", "hosts", "ask_after_outside", "deny_after_outside", "hooks", "review", "message", "agent_to_agent")
+_JUDGED = {"mode": "off", "workspace_access": "rw"}  # of the sandbox, by every layer
+
+
+def list_unjudged(old: settings.Config, new: settings.Config) -> list[str]:
+    """Return in which keys two configurations differ that decide about calls, and not about who has a tool."""
+    pairs: list[tuple[str, settings.ToolSettings, settings.ToolSettings]] = [("tools", old.tools, new.tools)]
+    for id in dict.fromkeys(id for config in (old, new) for id, _ in config.list_agents()):
+        one, other = (own.tools if (own := config.agent(id)) else settings.ToolSettings() for config in (old, new))
+        pairs.append((f"agents.{id}.tools", one, other))
+    found = [
+        f"{place}.{type(one).model_fields[name].alias or name}"
+        for place, one, other in pairs
+        for name in _CALLS
+        if getattr(one, name, None) != getattr(other, name, None)
+    ]
+    found += [name for name in ("quotas", "workspace") if _differ(name, old, new)]
+    found += ["approvals.always"] if old.approvals.always != new.approvals.always else []
+    found += ["sandbox"] if old.sandbox.model_copy(update=_JUDGED) != new.sandbox.model_copy(update=_JUDGED) else []
+    return [*found, "web.ssrf"] if old.web.ssrf != new.web.ssrf else found
 
 
 def _differ(section: str, old: settings.Config, new: settings.Config) -> bool:
@@ -336,6 +360,7 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
             for name, channel in config.channels.items()
         },
         owners=config.owners,
+        roles={fold_name(name): members for name, members in config.roles.items()},
         sandbox=config.sandbox.mode,
         workspace_access=config.sandbox.workspace_access,
         sources=sources,

@@ -209,7 +209,7 @@ def parse_document(text: str, suffix: str, file: str) -> tuple[Any, dict[KeyPath
         case ".yaml" | ".yml":
             return parse_yaml(text, file)
         case ".toml":
-            return _parse_toml(text, file)
+            return _parse_toml(text.removeprefix("\ufeff"), file)  # the other two skip it themselves
     raise ConfigError(
         f"the suffix {suffix!r} is not known; use .json5, .json, .yaml, .yml or .toml", place(file, None, ())
     )

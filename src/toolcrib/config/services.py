@@ -5,16 +5,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from toolcrib.policy.settings import ListSettings, Section
+from toolcrib.policy.conditions import check_when
+from toolcrib.policy.match import complaint_about
+from toolcrib.policy.resolve import is_role
+from toolcrib.policy.settings import FORM, MAP, TEXT, ListSettings, Section
 
 from .values import (
+    Amount,
     Bind,
     Bool,
     Count,
     EnvName,
     Int,
+    MemberName,
     Network,
     OpenedAddress,
     Origin,
@@ -27,20 +32,11 @@ from .values import (
     Token,
     Url,
     Words,
+    check_sender,
     is_local,
     name_mode,
+    quote_value,
 )
-
-
-def _tell_form(value: Any) -> str:
-    """Tell the forms of a value apart by what it is, so that a complaint speaks about the one that was meant."""
-    if isinstance(value, str):
-        return "<text>"
-    return "<list>" if isinstance(value, (list, tuple)) else "<map>"
-
-
-FORM = Discriminator(_tell_form)
-TEXT, LIST, MAP = Tag("<text>"), Tag("<list>"), Tag("<map>")
 
 
 class OAuthSettings(Section):
@@ -164,8 +160,81 @@ class CronSettings(Section):
     max_concurrent: Annotated[Int, Field(ge=1, le=1000)] = Field(default=10, alias="maxConcurrent")
 
 
+def _tool_entry(entry: str) -> str:
+    if complaint := complaint_about(entry):
+        raise ValueError(complaint)
+    return entry
+
+
+ToolEntry = Annotated[Str, AfterValidator(_tool_entry)]
+
+
+def _condition(when: Mapping[str, Any]) -> Mapping[str, Any]:
+    check_when(when)
+    return when
+
+
+class StandingGrant(Section):
+    """One of `approvals.always`: calls of a tool that nobody is asked about any more.
+
+    They have exactly these `args`, or meet a condition as in rules (`when`).
+
+    They are those of one person (`channel`, `account`, `group`, `sender`) with one agent, or of the owner.
+    """
+
+    tool: ToolEntry
+    args: Mapping[Str, Any] | None = None
+    when: Annotated[Mapping[Str, Any], AfterValidator(_condition)] | None = None
+    agent: Words = "main"
+    channel: Words | None = None
+    account: Words | None = None
+    group: Words | None = None
+    sender: MemberName | None = None
+
+    @model_validator(mode="after")
+    def _is_about_arguments(self) -> Self:
+        if (self.args is None) == (self.when is None):
+            raise ValueError("write either args (exactly these arguments) or when (a condition, as in rules)")
+        return self
+
+
 class ApprovalSettings(Section):
     timeout_sec: Seconds | None = Field(default=None, alias="timeoutSec")
+    always: tuple[StandingGrant, ...] = ()
+
+
+def _quota_subject(text: str) -> str:
+    kind, colon, rest = text.strip().partition(":")
+    word = kind.strip().lower()
+    if colon and word in ("id", "e164", "role"):
+        return check_sender(text).strip()
+    if (colon and word == "agent" and rest.strip()) or (not colon and word in ("sender", "agent")):
+        return text.strip()
+    known = "sender or agent (each for itself), role:NAME (each of its members), id:123, e164:+380.. or agent:ID"
+    raise ValueError(f"{quote_value(text)}: whom it is about is written {known}; leave it out for all together")
+
+
+class QuotaSettings(Section):
+    """One of `quotas`: how much of something may be taken in an hour or a day; without `tool`, by all of them.
+
+    One about a role is each member's own, or what they have together where it is `shared`.
+    """
+
+    who: Annotated[Str, AfterValidator(_quota_subject)] | None = None
+    shared: Bool = False
+    tool: ToolEntry | None = None
+    per: Literal["hour", "day"]
+    calls: Count | None = None
+    tokens: Count | None = None
+    cost: Amount | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.calls is None and self.tokens is None and self.cost is None:
+            raise ValueError("limits nothing; write calls, tokens or cost")
+        if self.shared and not is_role(self.who or ""):
+            raise ValueError("shared is for a role: one person or agent shares with nobody, and all together do anyway")
+        return self
 
 
 class MemorySettings(Section):

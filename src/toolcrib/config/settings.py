@@ -11,8 +11,13 @@ from typing import Annotated, Any, Literal, Protocol, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from toolcrib.define import session
+from toolcrib.define.names import fold_name
 from toolcrib.define.tool import Effect
 from toolcrib.policy.settings import (
+    FORM,
+    LIST,
+    MAP,
+    TEXT,
     Entries,
     ExecPolicy,
     ListSettings,
@@ -24,10 +29,6 @@ from toolcrib.policy.settings import (
 
 from .channels import ChannelSettings, check_connection, refuse_twins
 from .services import (
-    FORM,
-    LIST,
-    MAP,
-    TEXT,
     ApprovalSettings,
     AuditSettings,
     BrowserSettings,
@@ -39,6 +40,7 @@ from .services import (
     MediaSettings,
     MemorySettings,
     NodeSettings,
+    QuotaSettings,
     SessionSettings,
     WebSettings,
 )
@@ -55,10 +57,13 @@ from .values import (
     Folder,
     HostEntry,
     Int,
+    MemberName,
     OwnerName,
+    RoleName,
     Seconds,
     SenderName,
     Str,
+    ToolName,
     Url,
     Volume,
     Words,
@@ -121,13 +126,14 @@ class AgentToAgentSettings(Section):
 # the events of hooks, and what they are called elsewhere
 _EVENTS = {
     "PreToolUse": "before_tool_call", "BeforeTool": "before_tool_call", "PostToolUse": "after_tool_call",
-    "AfterTool": "after_tool_call", "UserPromptSubmit": "message_received", "BeforeAgent": "message_received",
-    "Stop": "agent_end", "AfterAgent": "agent_end", "SessionStart": "session_start", "SessionEnd": "session_end",
-    "PreCompact": "before_compaction", "PreCompress": "before_compaction",
+    "AfterTool": "after_tool_call", "Stop": "agent_end", "AfterAgent": "agent_end", "SessionStart": "session_start",
+    "SessionEnd": "session_end", "PreCompact": "before_compaction", "PreCompress": "before_compaction",
 }  # fmt: skip
 
 
 def _read_event(value: Any) -> Any:
+    if value in ("UserPromptSubmit", "BeforeAgent"):  # whoever has such a guard must not believe that it guards
+        raise ValueError(f"{value} can refuse a message elsewhere, and no program does here; message_received listens")
     return _EVENTS.get(value, value) if isinstance(value, str) else value
 
 
@@ -209,6 +215,8 @@ class SharedToolSettings(ToolSettings):
     hooks: tuple[HookProgramSettings, ...] = ()
     review: ReviewSettings | None = None
     message: MessageSettings = MessageSettings()
+    aliases: Mapping[ToolName, ToolName] = Field(default_factory=dict)
+    names: Literal["own", "claude-code"] = "own"
     agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 
@@ -287,6 +295,8 @@ class PluginSettings(Section):
     enabled: Bool | None = None
     tools: ListSettings = ListSettings()
     config: Mapping[str, Any] = Field(default_factory=dict, repr=False)
+    rename: Mapping[ToolName, ToolName] = Field(default_factory=dict)
+    prefix: ToolName | None = None
 
 
 class SkillSettings(Section):
@@ -399,6 +409,9 @@ class Config(Section):
         Mapping[Words, ChannelSettings], BeforeValidator(check_connection), refuse_twins(_channel, "channel")
     ] = Field(default_factory=dict)
     owners: tuple[OwnerName, ...] = ()
+    roles: Annotated[Mapping[RoleName, tuple[MemberName, ...]], refuse_twins(fold_name, "role")] = Field(
+        default_factory=dict
+    )
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
     models: Annotated[
@@ -425,6 +438,7 @@ class Config(Section):
     audit: AuditSettings = AuditSettings()
     secrets: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
     policy: TrialSettings = TrialSettings()
+    quotas: tuple[QuotaSettings, ...] = ()
     expect: tuple[Expectation, ...] = ()
 
     def agents_by_key(self) -> Mapping[str | int, AgentSettings]:

@@ -15,6 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictF
 
 from toolcrib.define.egress import Opening, read_host, read_url
 from toolcrib.define.errors import ToolError
+from toolcrib.define.names import canonical, fold_name
+from toolcrib.policy.resolve import is_role
 
 Str = Annotated[StrictStr, Field(max_length=65_536)]
 Bool = StrictBool
@@ -29,6 +31,7 @@ _SHORTEST_TOKEN, _SHORTEST_PASSWORD, _FEWEST_CHARACTERS = 16, 8, 5
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
 _E164 = re.compile(r"\+[0-9]{4,15}")
+_ROLE = re.compile("[a-z0-9_-]{1,64}")
 
 
 def quote_value(text: str) -> str:
@@ -74,7 +77,15 @@ def _every(text: str) -> str:
     return text
 
 
+def _tool_name(text: str) -> str:
+    if (meant := canonical(text)) != text:
+        hint = f"; write {quote_value(meant)}" if meant else ""
+        raise ValueError(f"{quote_value(text)} is no name of a tool; 1 to 64 of a-z, 0-9, _ and -{hint}")
+    return text
+
+
 Words = Annotated[Str, AfterValidator(_nonblank)]
+ToolName = Annotated[Str, AfterValidator(_tool_name)]
 Seconds = Annotated[StrictInt | StrictFloat, BeforeValidator(_number), Field(gt=0, le=_DAY)]
 Every = Annotated[Str, AfterValidator(_every)]
 Amount = Annotated[StrictInt | StrictFloat, BeforeValidator(_number), Field(ge=0, le=1_000_000)]
@@ -107,7 +118,9 @@ Folder = Annotated[Words, AfterValidator(_folder)]
 
 
 def check_sender(text: str) -> str:
-    """Return `text` if it can be a sender, typed or bare, or `*`; else raise ValueError."""
+    """Return `text` if it can be a sender, typed or bare, a role, or `*`; else raise ValueError."""
+    if is_role(text) and not _ROLE.fullmatch(fold_name(text.partition(":")[2])):
+        raise ValueError(f"{quote_value(text)} names no role; write role: and letters, digits, _ or -")
     kind, colon, rest = text.partition(":")
     typed = kind.strip().lower() if colon and kind.strip().lower() in ("id", "e164", "username", "name") else ""
     value = (rest if typed else text).strip()
@@ -123,6 +136,8 @@ def check_sender(text: str) -> str:
 
 
 def _owner(text: str) -> str:
+    if is_role(text):
+        raise ValueError(f"{quote_value(text)}: a role makes nobody an owner; list senders by id: or e164:")
     if check_sender(text).strip().lower().startswith(("username:", "name:")):
         raise ValueError(
             f"{quote_value(text)}: an owner is known by id: or e164:, never by a name that anyone can take"
@@ -132,7 +147,21 @@ def _owner(text: str) -> str:
     return text
 
 
+def _member(text: str) -> str:
+    if is_role(text) or text.strip() == "*":
+        raise ValueError(f"{quote_value(text)} is no sender; a role holds senders, like id:123, and no other roles")
+    return check_sender(text)
+
+
+def _role(text: str) -> str:
+    if not _ROLE.fullmatch(fold_name(text)):
+        raise ValueError(f"{quote_value(text)} cannot be a role; use letters, digits, _ and -, 64 at the most")
+    return text
+
+
 SenderName = Annotated[Str, AfterValidator(check_sender)]
+MemberName = Annotated[Str, AfterValidator(_member)]
+RoleName = Annotated[Str, AfterValidator(_role)]
 OwnerName = Annotated[Str, AfterValidator(_owner)]
 
 

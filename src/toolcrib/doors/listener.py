@@ -82,6 +82,9 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
             logging.getLogger(name).setLevel(logging.CRITICAL)
         http.should_exit = True
         await asyncio.wait([serving])
+        for connection in list(http.server_state.connections):  # one whose client reads nothing would never close
+            connection.transport.abort()
+        await asyncio.sleep(0)  # a socket is closed a turn of the loop after its transport
 
 
 async def refuse(status: int, words: str, send: Send, *headers_too: tuple[bytes, bytes]) -> None:

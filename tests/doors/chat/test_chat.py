@@ -52,7 +52,7 @@ def test_a_denied_tool_is_told_with_its_why(folder: Path) -> None:
         with at_the_desk(folder, "--config", crib) as desk:
             desk.ready()
             desk.say("build it")
-            desk.until("Then not.")
+            desk.prompted("Then not.")
             desk.say("/why exec")
             desk.until("global: deny")
             golden("denied", desk, folder)

@@ -22,13 +22,13 @@ FLAGS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-backgro
 
 
 @contextlib.asynccontextmanager
-async def browsing() -> AsyncIterator["Browser"]:
+async def browsing(*flags: str) -> AsyncIterator["Browser"]:
     """Yield Chromium."""
     from playwright.async_api import async_playwright  # noqa: PLC0415  an extra
 
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=CHROMIUM, headless=True, chromium_sandbox=os.geteuid() != 0, args=FLAGS
+            executable_path=CHROMIUM, headless=True, chromium_sandbox=os.geteuid() != 0, args=[*FLAGS, *flags]
         )
         try:
             yield browser

@@ -14,6 +14,7 @@ from tests.sockets import listening, relay
 
 import toolcrib
 from toolcrib import CribError, ToolError, tool
+from toolcrib.define.gateway import GatewayEvent
 from toolcrib.doors.gateway.server import GatewayLimits
 
 from .world import TOKEN, World, device, gateway_of
@@ -161,6 +162,22 @@ async def test_what_is_said_to_a_run_is_heard_once_however_often_it_is_sent() ->
         counter.go.set()
         await saying
     assert [event["message"] for event in heard if event["type"] == "received"] == ["and be quick"]
+
+
+async def test_what_is_said_to_a_run_that_is_about_to_end_is_answered_by_one_of_its_own() -> None:
+    said, steer = list["asyncio.Future[Any]"](), {"message": "hello", "idempotencyKey": "k", "queue": "steer"}
+    async with gateway_of() as world, toolcrib.connect(world.url, TOKEN) as crib:
+
+        def say_at_its_end(event: GatewayEvent) -> None:
+            if event.event == "chat" and event.payload["state"] == "final" and not said:
+                said.append(asyncio.ensure_future(world.server.crib.ask("chat.send", steer, caller=toolcrib.OWNER)))
+
+        world.server.crib.gateway.bus.listen(say_at_its_end)
+        await crib.say("hello")
+        assert (await said[0])["runId"] == "k"
+        assert (await crib.ask("chat.send", steer))["runId"] == "k"  # nor is it said to itself
+        *_, last = [event async for event in crib.follow("k")]
+        assert last["reason"] == "done"
 
 
 async def test_who_is_turned_out_is_told_and_does_not_come_back() -> None:

@@ -6,13 +6,13 @@ import http.server
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from tests.sockets import serving
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
@@ -58,14 +58,8 @@ def serving_examples() -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             return
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(EXAMPLES))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(functools.partial(Quiet, directory=str(EXAMPLES))) as origin:
+        yield origin
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="impossible here: there is no Chromium on this machine")

@@ -1,5 +1,7 @@
 """The gateway over HTTP: one call of a tool, by a credential and through the gate; what goes wrong is said in JSON."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,6 +63,27 @@ async def test_a_dry_run_gives_the_verdict_and_runs_nothing(tmp_path: Path) -> N
         assert (status, "content" in sentence_of(told)) == (400, True)
 
 
+async def test_a_dry_run_says_what_rules_quotas_and_the_judge_of_commands_would_say(tmp_path: Path) -> None:
+    rules = {"deny": [{"tool": "write", "when": {"path": "shut/**"}}], "exec": {"security": "allowlist"}}
+    config = {
+        "workspace": {"root": str(tmp_path)},
+        "tools": rules,
+        "quotas": [{"tool": "ls", "per": "day", "calls": 1}],
+    }
+    async with gateway_of(config, state=tmp_path / "state") as world, http_to(world) as client:
+
+        async def rehearse(tool: str, **args: str) -> tuple[str, str | None]:
+            _, told = await invoke(client, {"tool": tool, "args": args, "dryRun": True})
+            return told["result"]["verdict"]["decision"], told["result"]["verdict"]["layer"]
+
+        assert await rehearse("write", path="shut/x.txt", content="x") == ("deny", "argument")
+        assert await rehearse("write", path="open/x.txt", content="x") == ("allow", None)
+        assert await rehearse("exec", command="python x.py") == ("ask", "ask")
+        assert await rehearse("ls") == ("allow", None)
+        assert (await invoke(client, {"tool": "ls"}))[0] == 200
+        assert await rehearse("ls") == ("deny", "quota")
+
+
 async def test_an_action_is_an_argument_unless_the_arguments_say_another() -> None:
     async with gateway_of() as world, http_to(world) as client:
         _, told = await invoke(client, {"tool": "process", "action": "list"})
@@ -108,6 +131,22 @@ async def test_a_body_that_is_no_json_or_too_long_is_refused() -> None:
         assert (await client.get("/nothing")).status_code == 404
 
 
+async def test_who_goes_away_stops_the_call(tmp_path: Path) -> None:
+    config = {"workspace": {"root": str(tmp_path)}, "tools": {"ask": ["write"]}}
+    async with gateway_of(config) as world, client_of(world) as owner:
+        async with http_to(world) as client:
+            args = {"path": "x.txt", "content": "x"}
+            asking = asyncio.ensure_future(invoke(client, {"tool": "write", "args": args}))
+            while not (asked := await owner.get("approvals.list")):
+                pass
+            asking.cancel()
+            await asyncio.wait([asking])
+        while await owner.get("approvals.list"):
+            pass
+        _, why = await owner.refusal("approvals.answer", {"id": asked[0]["id"], "answer": "once"})
+        assert ("withdrawn" in why, (tmp_path / "x.txt").exists()) == (True, False)
+
+
 async def test_a_call_needs_a_credential_that_may_write_and_stays_in_the_callers_sessions() -> None:
     devices = [device("phone", GUEST, "operator.write"), device("pad", "dt-2222-dt-2222-dt", "operator.read")]
     async with gateway_of(devices=devices) as world:
@@ -133,6 +172,25 @@ async def test_a_call_needs_a_credential_that_may_write_and_stays_in_the_callers
 
 
 HOOKS: dict[str, Any] = {"enabled": True, "token": "hook-3f9a1c77d2e04b5aa1"}
+
+
+@pytest.mark.parametrize(("path", "token"), [("/tools/invoke", TOKEN), ("/hooks/mail", HOOKS["token"])])
+async def test_a_request_that_breaks_off_is_acted_on_by_nobody(tmp_path: Path, path: str, token: str) -> None:
+    body = json.dumps({"tool": "write", "args": {"path": "x.txt", "content": "x"}})
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    config = {"workspace": {"root": str(tmp_path)}, "hooks": HOOKS}
+    async with gateway_of(config) as world, http_to(world) as client, client_of(world) as owner:
+        _, writer = await asyncio.open_connection("127.0.0.1", world.port)
+        writer.write((head + body).encode())
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        counted = f'{{path="{path if path == "/tools/invoke" else "/hooks/"}",status='
+        while counted not in (metrics := (await client.get("/metrics")).text):
+            pass
+        assert f'{counted}"499"}} 1' in metrics
+        assert ((tmp_path / "x.txt").exists(), (await owner.get("sessions.list"))["sessions"]) == (False, [])
 
 
 async def test_a_hook_starts_a_turn_of_its_agent_that_is_never_the_owners() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,15 @@ async def test_messages_that_wait_in_one_session_hold_up_no_other() -> None:
 
 async def test_a_client_that_comes_late_hears_the_run_from_its_beginning(tmp_path: Path) -> None:
     async with gateway_of({}, state=tmp_path / "state") as world:
+        began = int(time.time() * 1000)
         async with toolcrib.connect(world.url, TOKEN) as first:
             await first.say("hello", session="late")
+        ended = time.time() * 1000
         async with client_of(world) as late:
             told = await late.get("chat.follow", {"sessionKey": "late"})
             assert (told["events"][0]["type"], told["done"]) == ("turn_started", True)
+            assert len(told["times"]) == len(told["events"])
+            assert [began, *told["times"], ended] == sorted([began, *told["times"], ended])  # not when they were read
 
 
 async def test_what_turns_used_is_told_by_day_and_agents_by_name(tmp_path: Path) -> None:

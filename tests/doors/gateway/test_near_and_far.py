@@ -8,6 +8,8 @@ import signal
 import stat
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -147,6 +149,11 @@ def test_after_a_kill_commands_do_without_it_and_it_starts_again(state: Path) ->
     [
         (("sessions", "list", "--gateway", "ws://127.0.0.1:9"), "needs a token"),
         (("sessions", "list", "--gateway", "127.0.0.1:9", "--token-file", "token"), "is no address of a gateway"),
+        (
+            ("gateway", "page", "--gateway", "ws://127.0.0.1:99999", "--token-file", "token"),
+            "is no address of a gateway",
+        ),
+        (("gateway", "page", "--gateway", "ws://[::1", "--token-file", "token"), "is no address of a gateway"),
         (("sessions", "list", "--gateway", "ws://127.0.0.1:9", "--token-file", "token"), "no gateway answers"),
         (("sessions", "list", "--gateway", "ws://127.0.0.1:9", "--token-file", "nothing"), "cannot be read"),
         (("gateway", "--bind", "nowhere"), "is no address"),
@@ -255,3 +262,44 @@ async def test_tools_of_a_program_ask_the_gateway_beside_it_with_the_rights_of_i
                 assert told.plain_text == "agent:main:work"
                 with pytest.raises(ToolError, match="scope"):
                     await crib.belt(OWNER).ports.rpc("sessions.delete", {"key": "work"})
+
+
+def test_the_page_is_opened_by_the_address_that_the_gateway_prints_or_makes_anew(state: Path) -> None:
+    refused = toolcrib(state, "gateway", "page")
+    assert (refused.returncode, "no gateway runs here" in refused.stderr) == (2, True)
+    with gateway(state) as (process, url):
+        assert process.stderr is not None
+        printed = next(line for line in process.stderr if "its page is" in line).split()[-1]
+        made = toolcrib(state, "gateway", "page").stdout.strip()
+        told = json.loads(toolcrib(state, "gateway", "page", "--json").stdout)
+        secret = (state / "gateway.token").read_text().strip()
+        named = ("--gateway", f"{url}/", "--token-file", str(state / "gateway.token"))
+        far = toolcrib(state, "gateway", "page", *named).stdout.strip()
+        for address in (printed, made, told["url"], far):
+            origin, _, code = address.partition("/#code=")
+            assert (origin, secret in address) == (url.replace("ws:", "http:"), False)
+            assert [open_page(origin, code) for _ in range(2)] == [200, 401]
+
+
+def test_the_page_of_a_gateway_with_a_password_is_opened_by_who_says_it(state: Path) -> None:
+    config, password = state.parent / "crib.yaml", state.parent / "password"
+    config.write_text("gateway: {auth: {mode: password, password: a-password-of-some-length}}\n")
+    password.write_text("a-password-of-some-length\n")
+    config.chmod(0o600)
+    with gateway(state, "--config", str(config)) as (_, url):
+        refused = toolcrib(state, "gateway", "page")
+        assert (refused.returncode, f"{url} needs a token" in refused.stderr) == (2, True), refused
+        made = toolcrib(state, "gateway", "page", "--gateway", url, "--token-file", str(password))
+        assert made.stdout.startswith(f"{url.replace('ws:', 'http:')}/#code="), made
+
+
+def open_page(origin: str, code: str) -> int:
+    """Post a code as the page does; return the status of the answer."""
+    body = json.dumps({"code": code}).encode()
+    asked = urllib.request.Request(f"{origin}/page/login", body, {"origin": origin, "content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code

@@ -229,6 +229,16 @@ async def test_a_response_brings_all_function_calls_and_takes_their_outputs(is_s
         assert len(last_tools(server)) == 2
 
 
+async def test_a_function_is_not_called_what_the_configuration_calls_another_tool() -> None:
+    config = {"tools": {"aliases": {"getweather": "exec"}, "allow": ["getweather"]}}
+    async with talking(Say(text="hi"), config=config) as (world, _, client):
+        with pytest.raises(openai.BadRequestError, match="'getweather' stands for other tools in rules already"):
+            await chat(client, user("what is the weather?"), tools=CHAT_TOOLS)
+        async with client_of(world) as owner:
+            _, why = await owner.refusal("tools.offer", {"tools": CHAT_TOOLS, "idempotencyKey": "k"})
+            assert "stands for other tools" in why
+
+
 async def test_a_tool_that_the_configuration_denies_is_not_shown_to_the_model() -> None:
     async with talking(Say(text="no"), config={"tools": {"deny": ["getweather"]}}) as (_, server, client):
         await chat(client, user("weather?"), tools=CHAT_TOOLS)

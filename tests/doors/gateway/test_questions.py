@@ -6,11 +6,12 @@ import json
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.doors.talking import Say, call, crib_with, talking
+from tests.doors.talking import Say, Talk, call, crib_with, talking
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
@@ -50,6 +51,22 @@ async def ask_and_wait(crib: toolcrib.GatewayClient, key: str) -> dict[str, obje
     return dict(question)
 
 
+async def leave_question(
+    state: Path,  # noqa: F811
+    port: int,
+    config: Path,
+    key: str = "key-1",
+    end: signal.Signals = signal.SIGKILL,
+) -> dict[str, object]:
+    """Have a gateway ask something, end it, and return the question that it left."""
+    with asked_gateway(state, port, config) as (process, client):
+        async with client as crib:
+            question = await ask_and_wait(crib, key)
+            process.send_signal(end)
+            process.wait(timeout=60)
+    return question
+
+
 def made(state: Path) -> list[str]:  # noqa: F811
     path = state.parent / "work" / "made.txt"
     return path.read_text().split() if path.exists() else []
@@ -65,11 +82,7 @@ async def test_a_question_outlives_the_gateway_and_its_turn_ends_as_answered_onc
 ) -> None:
     with talking(MAKE, Say(text="It is made.")) as server:
         config = crib_with(server, state.parent)
-        with asked_gateway(state, port, config) as (process, client):
-            async with client as crib:
-                question = await ask_and_wait(crib, "key-1")
-                process.send_signal(end)
-                process.wait(timeout=60)
+        question = await leave_question(state, port, config, end=end)
         assert made(state) == []
         if answered == "before the next one":
             told = command(state, "approvals", "allow", str(question["id"]), "--config", str(config))
@@ -89,25 +102,62 @@ async def test_a_question_outlives_the_gateway_and_its_turn_ends_as_answered_onc
         assert len(server.asked) == 2
 
 
+async def test_a_turn_goes_on_as_itself_behind_one_that_was_killed(state: Path, port: int) -> None:  # noqa: F811
+    entered = threading.Event()
+
+    async def say_nothing(talk: Talk) -> None:
+        entered.set()
+        await talk.hold()
+
+    with talking(say_nothing, MAKE, Say(text="It is made.")) as server:
+        config = crib_with(server, state.parent)
+        with asked_gateway(state, port, config) as (process, client):
+            async with client as crib:
+                await crib.ask("chat.send", {"message": "first", "idempotencyKey": "key-1"})
+                assert await asyncio.to_thread(entered.wait, 120)
+                process.kill()
+                process.wait(timeout=60)
+        question = await leave_question(state, port, config, "key-2")
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                await crib.ask("approvals.answer", {"id": question["id"], "answer": "once"})
+                told = [event async for event in crib.follow("key-2")]
+                assert (told[0].get("message"), told[-1].get("text")) == ("make it", "It is made."), told
+                told = await crib.ask("chat.send", {"message": "first", "idempotencyKey": "key-1"})
+                assert (told["status"], "stopped while this was being answered" in told["summary"]) == ("error", True)
+        assert made(state) == ["made"]
+
+
+async def test_a_no_given_while_there_is_no_gateway_is_not_asked_for_again(state: Path, port: int) -> None:  # noqa: F811
+    with talking(MAKE, Say(text="Not made.")) as server:
+        config = crib_with(server, state.parent)
+        question = await leave_question(state, port, config)
+        told = command(state, "approvals", "deny", str(question["id"]), "--config", str(config))
+        assert (told.returncode, told.stderr) == (0, "")
+        with asked_gateway(state, port, config) as (_, client):
+            async with client as crib:
+                *_, last = [event async for event in crib.follow("key-1")]
+                assert (last["reason"], last["text"], await crib.ask("approvals.list")) == ("done", "Not made.", [])
+        assert (made(state), len(server.asked)) == ([], 2)
+
+
 async def test_of_two_calls_that_never_began_each_goes_on_with_its_own_answer(state: Path, port: int) -> None:  # noqa: F811
     two = Say(calls=tuple((f"call_{name}", "ls", f'{{"path": "{name}"}}') for name in ("here", "there")))
     (state.parent / "work" / "there").mkdir()
     with talking(two, Say(text="One of them.")) as server:
         config = crib_with(server, state.parent, "tools: {ask: [ls]}")
-        with asked_gateway(state, port, config) as (process, client):
-            async with client as crib:
-                await ask_and_wait(crib, "key-1")  # about the first; the second waits for that
-                process.kill()
-                process.wait(timeout=60)
+        await leave_question(state, port, config)  # about the first; the second waits for that
         with asked_gateway(state, port, config) as (_, client):
             async with client as crib:
-                answered = 0
-                while answered < 2:
+                heard, answered = crib.events(), set[str]()
+                while len(answered) < 2:
                     for question in await crib.ask("approvals.list"):
-                        answer = "once" if "there" in question["shown"] else "no"
-                        await crib.ask("approvals.answer", {"id": question["id"], "answer": answer})
-                        answered += 1
-                    await asyncio.sleep(0.05)  # the second may be asked before anybody hears of it here
+                        if question["id"] not in answered:
+                            answer = "once" if "there" in question["shown"] else "no"
+                            await crib.ask("approvals.answer", {"id": question["id"], "answer": answer})
+                            answered.add(question["id"])
+                    if len(answered) < 2:
+                        await anext(heard)
                 told = [event async for event in crib.follow("key-1")]
         done = {each["id"]: each["result"]["status"] for each in told if each["type"] == "tool_finished"}
         assert (done, told[-1]["text"]) == ({"call_here": "error", "call_there": "ok"}, "One of them.")
@@ -179,11 +229,7 @@ async def test_what_was_forbidden_meanwhile_is_refused_whatever_was_answered(
 ) -> None:
     with talking(MAKE, Say(text="It may not be.")) as server:
         config = crib_with(server, state.parent)
-        with asked_gateway(state, port, config) as (process, client):
-            async with client as crib:
-                question = await ask_and_wait(crib, "key-1")
-                process.kill()
-                process.wait(timeout=60)
+        question = await leave_question(state, port, config)
         command(state, "approvals", "allow", str(question["id"]), "--config", str(config))
         crib_with(server, state.parent, "tools: {deny: [exec]}")
         with asked_gateway(state, port, config) as (_, client):

@@ -63,6 +63,8 @@ async def gateway_of(
         finally:
             serving.cancel()
             await asyncio.wait([serving])
+            if not serving.cancelled():
+                serving.result()  # why it ended by itself
 
 
 def device(id: str, token: str, *scopes: str, role: Any = "operator") -> Device:

@@ -22,6 +22,7 @@ from tests.doors.mcp.world import HELLO, crib_in, serving, surroundings
 
 import toolcrib
 from toolcrib import tool
+from toolcrib.doors.listener import serve_app
 from toolcrib.doors.mcp import PATH, BeltServer, listen_on, serve_http
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
@@ -193,3 +194,22 @@ async def test_a_client_that_lost_a_stream_gets_the_rest_and_nobody_elses() -> N
         async with http.stream("GET", url, headers=other | after) as stream:
             pass  # what it would be sent comes at once, and there is nothing
         assert len(server.versions) == 2
+
+
+async def test_who_reads_nothing_is_cut_off_when_it_ends() -> None:
+    answering = asyncio.Event()
+
+    async def answer(_: Any, __: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        answering.set()
+        await send({"type": "http.response.body", "body": bytes(64 * 2**20)})
+
+    with contextlib.closing(listen_on(0)) as at:
+        serving = asyncio.create_task(serve_app(answer, at, is_known=lambda _: True))
+        reader, writer = await asyncio.open_connection(*at.getsockname(), limit=1024)
+        writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await answering.wait()
+        serving.cancel()
+        await asyncio.wait([serving])
+    assert len(await read_to_end(reader)) < 64 * 2**20
+    writer.close()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -444,3 +445,21 @@ async def test_a_client_that_answers_forms_is_not_asked_for_a_yes() -> None:
     async with client_of(belt_of(burn, config={"ask": ["burn"]}), "legacy", **options) as client:
         assert (await client.call_tool("burn", {"path": "a"})).is_error
         assert asked == []
+
+
+@pytest.mark.parametrize("output", [None, {"type": "object", "properties": {"grams": {"type": "integer"}}}])
+async def test_a_call_that_is_finished_later_is_told_by_its_handle_and_holds_up_nobody(
+    mode: Mode, output: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    @tool(effects=set(), output=output)
+    async def weigh(ctx: Ctx) -> Result:
+        """Have it weighed."""
+        return await ctx.later("scales-1")
+
+    async with toolcrib.open({}, state=tmp_path) as crib:
+        async with client_of(crib.belt(toolcrib.OWNER, extra=[weigh]), mode) as client:
+            told = (await client.call_tool("weigh", {})).content[0]
+        assert isinstance(told, TextContent)
+        assert "weigh is pending" in told.text
+        assert "under the handle 'scales-1'" in told.text
+        assert await crib.complete("scales-1", Result.json({"grams": 3}), caller=toolcrib.OWNER) is not None

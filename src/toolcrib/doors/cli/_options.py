@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -245,9 +245,14 @@ def with_owner(
     return asyncio.run(main())
 
 
-def require_tool(text: str, names: Collection[str]) -> str:
-    """Return the canonical name meant by `text`, or raise CribError with the nearest ones."""
+def require_tool(text: str, names: Collection[str], rows: Iterable[Mapping[str, Any]] = ()) -> str:
+    """Return the canonical name meant by `text`, or raise CribError with the nearest ones.
+
+    `rows` about tools may say what else the configuration calls them.
+    """
     name = canonical(text)
+    if name not in names:
+        name = next((str(row.get("tool") or row["name"]) for row in rows if name in row.get("aliases", ())), None)
     if name is None or name not in names:
         close = nearest(text[:_SHOWN_CHARS], names, 3)
         hint = f"did you mean {', '.join(close)}?" if close else "`toolcrib tools list` shows what there is"
@@ -353,3 +358,16 @@ async def wait_for_servers(crib: "Crib", say: Callable[[str], None], seconds: fl
             say(f"{escape_controls(name)} has not answered yet; its tools are there when it has")
         elif why := service.servers[name].why:
             say(escape_controls(why))
+
+
+def parse_args(text: str) -> dict[str, Any]:
+    """Return the arguments of a call as they were typed."""
+    import orjson  # noqa: PLC0415  few commands take any
+
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise CribError(f'the arguments are no JSON ({error}); write them like \'{{"path": "README.md"}}\'') from None
+    if not isinstance(value, dict):
+        raise CribError('the arguments must be a JSON object, like \'{"path": "README.md"}\'')
+    return value

@@ -112,16 +112,21 @@ class AskedTurn:
         async for event in follow_turn(self._ask, self._id, self.session):
             yield event
 
-    async def steer(self, text: str) -> None:
-        """Say something that is heard as soon as the calls under way are done."""
-        await self._send({"message": text, "queue": "steer", "idempotencyKey": token_hex(12)})
+    async def steer(self, text: str) -> "AskedTurn | None":
+        """Say something that is heard as soon as the calls under way are done.
+
+        Returns the turn that it began where this one had ended meanwhile.
+        """
+        own = AskedTurn(self._ask, self.session, {"message": text})
+        told = await self._send({**own._said, "queue": "steer", "idempotencyKey": own._id})
+        return own if told["runId"] == own._id else None
 
     def stop(self) -> None:
         """End it."""
         self._stopping = asyncio.ensure_future(self._abort())
 
-    async def _send(self, said: Mapping[str, Any]) -> None:
-        await self._ask("chat.send", {**said, "sessionKey": self.session, "plain": True})
+    async def _send(self, said: Mapping[str, Any]) -> Any:
+        return await self._ask("chat.send", {**said, "sessionKey": self.session, "plain": True})
 
     async def _abort(self) -> None:
         await self._ask("chat.abort", {"sessionKey": self.session, "runId": self._id})

@@ -19,6 +19,7 @@ from toolcrib.backends.stores.sessions_json import to_text
 from toolcrib.define import event as events
 from toolcrib.define.display import escape_controls
 from toolcrib.define.message import Call
+from toolcrib.define.names import fold_name
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Verdict
 
@@ -113,10 +114,10 @@ class TurnScreen(ABC):
                 self._show_words(text)
             case events.ThinkingDelta(text=text):
                 self._show_thought(text)
-            case events.ToolStarted(call=call, verdict=verdict):
+            case events.ToolStarted(call=call, verdict=verdict, label=label):
                 now = self._now()
                 self._calls[call.key] = OpenCall(call, now, now)
-                self._write(self._render_start(call, verdict), of=call)
+                self._write(self._render_start(call, verdict, label), of=call)
             case events.ToolProgress(call=call, partial=partial):
                 if (running := self._calls.get(call.key)) is not None:
                     self._show_progress(running, partial)
@@ -130,12 +131,18 @@ class TurnScreen(ABC):
             case events.Received(message=message):
                 words = " ".join(part.text for part in message.content if isinstance(part, Text))
                 self._write(self.formatter.lines([f"› {flatten(words)}{self.received_note}"], "dim"))
-            case events.Compacted(before=tokens, after=after):
-                self.say(f"… the history was shortened: {tokens:,} to {after:,} tokens", "dim")
+            case events.Compacted() | events.Warned():
+                self._show_remark(event)
             case events.TurnFinished():
                 self._show_end(event)
             case events.TurnStarted() | events.CallDelta() | events.Replied():
                 self._note(event)
+
+    def _show_remark(self, event: events.Compacted | events.Warned) -> None:
+        if isinstance(event, events.Warned):
+            self.say(f"… {event.sentence}", "ask")
+        else:
+            self.say(f"… the history was shortened: {event.before:,} to {event.after:,} tokens", "dim")
 
     def say(self, text: str, style: Style = "") -> None:
         """Write a remark of our own."""
@@ -151,8 +158,10 @@ class TurnScreen(ABC):
         """Return how to speak of a call again: by its label when another one could be meant."""
         return "" if self._mentioned == call.key else f"{truncate(self._label(call), _LABEL_CHARS)}: "
 
-    def _render_start(self, call: Call, verdict: Verdict | None) -> str:
+    def _render_start(self, call: Call, verdict: Verdict | None, label: str) -> str:
         decision, note = _describe_decision(call, verdict)
+        if fold_name(label).replace(" ", "_") not in ("", call.name):  # what says more than the name
+            note = f" · {flatten(label[:_NAME_CHARS])}{note}"
         name, style = flatten(call.name[:_NAME_CHARS]), self.formatter.style
         # what was decided is always seen, however long the arguments are
         words = truncate(self._label(call), max(self.formatter.room - 2 - len(note), len(name)))[len(name) :]
@@ -245,8 +254,8 @@ class RunScreen(TurnScreen):
         self._is_mid_thought = not text.endswith("\n")
 
     def _show_progress(self, running: OpenCall, partial: Result) -> None:
-        now = self._now()
-        if now - running.mentioned_at >= LONG_SECONDS and (lines := tail_lines(partial, 1)):
+        now, is_later = self._now(), isinstance(partial.details, Mapping) and "handle" in partial.details
+        if (is_later or now - running.mentioned_at >= LONG_SECONDS) and (lines := tail_lines(partial, 1)):
             self._say_progress(running, lines[-1], now)
 
     def _render_outcome(self, event: events.ToolFinished, before: str, took: float) -> str:

@@ -21,7 +21,7 @@ from toolcrib.services.approvals import QuestionListener
 from toolcrib.threads import settle_future
 
 from ._format import format_time, print_json, print_table
-from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
+from ._options import CommandGroup, JsonOptions, ask_owner, parse_args, service_options, show_examples
 
 if TYPE_CHECKING:
     from toolcrib.client import GatewayClient
@@ -36,9 +36,17 @@ _DEFAULT_DURATION = "10m"
 _LINE_BYTES = 4096
 
 
+class _AllowOptions(JsonOptions):
+    length: str | None
+    session: bool
+    times: int
+    which: int
+    when: str | None
+
+
 @click.group("approvals", cls=CommandGroup)
 def command() -> None:
-    """Answer questions about calls, and see what was granted for a time."""
+    """Answer questions about calls, and see what was granted for longer."""
 
 
 @command.command("list", epilog=show_examples("approvals list --json"))
@@ -58,15 +66,48 @@ def list_(**options: Unpack[JsonOptions]) -> None:
         click.echo("nothing waits for an answer")
 
 
-@command.command("allow", epilog=show_examples("approvals allow 3f9c2a7b10de44c1 --for 10m"))
+@command.command("allow", epilog=show_examples("approvals allow 3f9c2a7b10de44c1 --for 10m --times 5"))
 @click.argument("id")
 @click.option("--for", "length", metavar="TIME", help="Allow it for this long, like 30s, 10m or 2h, not just once.")
+@click.option("--session", is_flag=True, help="Allow it as long as its session is there.")
+@click.option("--times", default=0, help="Allow it so often at most, this call counted; by itself, within a day.")
 @click.option("--which", default=0, show_default=True, help="What to allow for that time, as `list` numbers it.")
+@click.option(
+    "--when", metavar="JSON", help="Allow every call for that time that meets this, like the `when` of a rule."
+)
 @service_options
-def allow(id: str, length: str | None, which: int, **options: Unpack[JsonOptions]) -> int:
-    """Say yes to the question with this ID, once or for a time."""
-    lasting = {"answer": "lasting", "seconds": seconds_from(length), "which": which} if length else {"answer": "once"}
-    return _send_answer(options, {"id": id, **lasting})
+def allow(id: str, **options: Unpack[_AllowOptions]) -> int:
+    """Say yes to the question with this ID: once, for a time, for so many calls, or for its session."""
+    length, times = options["length"], options["times"]
+    if options["session"] and length:
+        raise CribError("--for and --session exclude each other; choose one")
+    params: dict[str, Any] = {"id": id, "answer": "once"}
+    if options["session"] or length or times or options["when"]:
+        params |= {"answer": "lasting", "which": options["which"], "calls": times}
+        params |= {"when": parse_args(options["when"])} if options["when"] else {}
+        params |= {"answer": "session"} if options["session"] else {"seconds": seconds_from(length or "1d")}
+    return _send_answer(options, params)
+
+
+@command.command("always", epilog=show_examples("approvals always 3f9c2a7b10de44c1 --save"))
+@click.argument("id")
+@click.option("--save", is_flag=True, help="Write it to the configuration, and say yes to the call that waits.")
+@service_options
+def always(id: str, save: bool, **options: Unpack[JsonOptions]) -> int:
+    """Show what the configuration would have to say for the call of this question never to be asked about again."""
+    told = ask_owner(options, "approvals.propose", {"id": id}, told=True)
+    if options["as_json"]:
+        print_json(told)
+    else:
+        click.echo(told["diff"])
+    if not save:
+        how = "the whole file anew, as JSON without comments, and keeps the one of now beside it (.bak)"
+        click.echo(f"nothing is changed; --save writes {how}", err=True)
+        return 0
+    ask_owner(options, "config.patch", {"raw": told["raw"], "baseHash": told["baseHash"]}, told=True)
+    ask_owner(options, "approvals.answer", {"id": id, "answer": "once"}, told=True)
+    click.echo("saved; the call that waits may run", err=True)
+    return 0
 
 
 @command.command("deny", epilog=show_examples("approvals deny 3f9c2a7b10de44c1"))
@@ -80,13 +121,13 @@ def deny(id: str, **options: Unpack[JsonOptions]) -> int:
 @command.command("grants", epilog=show_examples("approvals grants"))
 @service_options
 def grants(**options: Unpack[JsonOptions]) -> None:
-    """List what is allowed for a time, until when and by whom."""
+    """List what is allowed for longer than one call, how long, how often and by whom."""
     held = ask_owner(options, "approvals.grants", told=True)
     if options["as_json"]:
         print_json({"grants": held})
     elif held:
-        rows = [(g["id"], format_time(g["until"], _CLOCK), g["by"], " ".join(g["shown"].split("\n"))) for g in held]
-        print_table(("id", "until", "by", "what"), rows)
+        rows = [(g["id"], *_describe_term(g), g["by"], " ".join(g["shown"].split("\n"))) for g in held]
+        print_table(("id", "until", "calls left", "by", "what"), rows)
     else:
         click.echo("nothing is granted")
 
@@ -98,6 +139,13 @@ def revoke(id: str, **options: Unpack[JsonOptions]) -> None:
     """Take back the grant with this ID."""
     gone = ask_owner(options, "approvals.revoke", {"id": id}, told=True)
     print_json(gone) if options["as_json"] else click.echo(f"{id} is revoked")
+
+
+def _describe_term(grant: Mapping[str, Any]) -> tuple[str, str]:
+    """Return until when a grant holds, and for how many calls; a gateway of before may not say."""
+    left = grant.get("callsLeft")
+    until = f"the end of {grant['session']}" if grant.get("session") else format_time(grant["until"], _CLOCK)
+    return until, "-" if left is None else str(left)
 
 
 def seconds_from(text: str) -> int:
@@ -240,7 +288,7 @@ class _TerminalPrompter:
 
     async def _ask_choice(self, question: Question) -> dict[str, Any]:
         """Return what the person says; whatever is no answer is asked about again."""
-        words = "[y]es once, [t]ime, [n]o" if question.lasting else "[y]es once, [n]o"
+        words = "[y]es once, [s]ession, [t]ime, [n]o" if question.lasting else "[y]es once, [n]o"
         if not question.lasting:
             self._say(f"(only once: {question.once})")
         verb = "Change" if question.tool in ("write", "edit", "apply_patch") else "Run"
@@ -248,15 +296,15 @@ class _TerminalPrompter:
             match (await self._ask(f"{verb} it? {words}: ")).strip().lower():
                 case "y" | "yes":
                     return {"answer": "once"}
-                case "t" | "time" if question.lasting:
-                    if (lasting := await self._ask_lasting(question)) is not None:
+                case "t" | "time" | "s" | "session" as said if question.lasting:
+                    if (lasting := await self._ask_lasting(question, for_session=said[0] == "s")) is not None:
                         return lasting
                 case "" | "n" | "no":
                     return {"answer": "no"}
                 case _:
                     self._say(f"answer with {words}")
 
-    async def _ask_lasting(self, question: Question) -> dict[str, Any] | None:
+    async def _ask_lasting(self, question: Question, *, for_session: bool) -> dict[str, Any] | None:
         which = 0
         if len(question.lasting) > 1:
             for at, each in enumerate(question.lasting, 1):
@@ -266,10 +314,15 @@ class _TerminalPrompter:
                 self._say(f"{escape(said[:64])} is none of these")
                 return None
             which = int(said) - 1
+        if for_session:
+            return {"answer": "session", "which": which}
+        said = (
+            await self._ask(f"For how long, like 30s or 2h, or how often, like 5x? [{_DEFAULT_DURATION}]: ")
+        ).strip()
+        if (often := said.lower().removesuffix("x")) != said.lower() and often.isascii() and often.isdigit():
+            return {"answer": "lasting", "seconds": seconds_from("1d"), "calls": int(often[:9]), "which": which}
         try:
-            seconds = seconds_from(
-                (await self._ask(f"For how long, like 30s or 2h? [{_DEFAULT_DURATION}]: ")).strip() or _DEFAULT_DURATION
-            )
+            seconds = seconds_from(said or _DEFAULT_DURATION)
         except CribError as error:
             self._say(str(error))
             return None

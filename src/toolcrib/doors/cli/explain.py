@@ -1,7 +1,9 @@
 """toolcrib explain: who may use which tool, and why."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict, fields
+from functools import partial
 from typing import Any, Unpack
 
 import click
@@ -11,13 +13,15 @@ from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import read_sources
+from toolcrib.define.quota import MEASURES
 from toolcrib.define.verdict import Verdict
-from toolcrib.policy.explain import COLUMNS, caller_json, explain_json, explain_rows, explain_sentence
-from toolcrib.policy.resolve import mark_terminal_owner, resolve
-from toolcrib.policy.taint import taint_rules_for
+from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
+from toolcrib.policy.resolve import mark_terminal_owner
+from toolcrib.services.standing import Asked
+from toolcrib.services.toolbox import describe_tool
 
 from ._far import find_answering
-from ._format import print_json, print_table
+from ._format import format_time, print_json, print_table
 from ._log import state_folder
 from ._options import (
     CallerOptions,
@@ -25,6 +29,7 @@ from ._options import (
     caller_options,
     crib_from_options,
     load_tools,
+    parse_args,
     require_tool,
     service_options,
     tools_option,
@@ -37,9 +42,11 @@ Examples:
   toolcrib explain exec --config crib.yaml --sender id:7 --channel telegram --group -100123
   toolcrib explain --config crib.yaml --parent main --json
   toolcrib explain price --tools shop.tools:TOOLS
+  toolcrib explain write --args '{"path": "docs/plan.md"}'
   toolcrib explain exec --job 3f9c2a7b10de
 """
-_TOLD = ("caller", "tools", "steps", "afterOutside", "taint", "later")
+_TOLD = ("caller", "tools", "steps", "quota", "afterOutside", "taint", "later")
+_CLOCK = "%Y-%m-%d %H:%M"
 _ABOUT_NOBODY = ("config", "read_as", "gateway", "token_file")  # options that describe no caller
 
 
@@ -48,19 +55,28 @@ _ABOUT_NOBODY = ("config", "read_as", "gateway", "token_file")  # options that d
 @service_options
 @caller_options
 @tools_option
+@click.option("--args", "given", metavar="JSON", help="As if TOOL were called with these arguments.")
 @click.option("--job", metavar="ID", help="What this job may use: what its author had, has today, and it leaves.")
 def command(
-    tool: str | None, tools: str | None, job: str | None, as_json: bool, **options: Unpack[CallerOptions]
+    tool: str | None,
+    tools: str | None,
+    job: str | None,
+    given: str | None,
+    as_json: bool,
+    **options: Unpack[CallerOptions],
 ) -> None:
     """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
 
     Without options the caller is the owner at this terminal. Where an OpenClaw file sends a caller (bindings, dmScope),
     and whom it lets in, is followed; what cannot be is said.
     """
+    args = None if given is None else parse_args(given)
+    if args is not None and (tool is None or job is not None):
+        raise CribError("--args is about a call of one TOOL; name it, and leave out --job")
     if job is not None:
         told = _explain_job(job, tool, options)
     else:
-        told = _explain_far(tool, options, tools) or _explain_here(tool, options, tools)
+        told = _explain_far(tool, options, tools, args) or _explain_here(tool, options, tools, args)
     if as_json:
         print_json(told)
         return
@@ -69,9 +85,7 @@ def command(
         click.echo(explain_sentence(verdicts[0]) + ".")
         if "later" in told:
             click.echo(f"A model is told of it once {told['later']}.")
-        for each in told.get("afterOutside", ()):
-            word = "denied" if each["decision"] == "deny" else "asked about"
-            click.echo(f"After content from {escape(each['taint'])} it is {word} ({each['origin']}).")
+        _tell_conditions(told, has_args=args is not None)
     if "taint" in told:
         click.echo(f"This conversation holds content from {', '.join(map(escape, told['taint']))}.")
     for other in told.get("shadow", ()):
@@ -84,6 +98,24 @@ def command(
         click.echo()
         rows = [(step["layer"], step["decision"], step["rule"] or "-", step["origin"] or "-") for step in told["steps"]]
         print_table(("layer", "says", "rule", "origin"), rows, colour=1)
+        for quota in told.get("quota", ()):
+            click.echo(_describe_quota(quota))
+
+
+def _tell_conditions(told: Mapping[str, Any], *, has_args: bool) -> None:
+    """Say on what else the verdict depends: on its arguments, and on what was read before."""
+    for each in told["tools"][0].get("conditions", ()) if not has_args else ():
+        click.echo(f"By its arguments: {each['decision']} by {each['rule']} ({each['origin']}).")
+    for each in told.get("afterOutside", ()):
+        word = "denied" if each["decision"] == "deny" else "asked about"
+        click.echo(f"After content from {escape(each['taint'])} it is {word} ({each['origin']}).")
+
+
+def _describe_quota(quota: dict[str, Any]) -> str:
+    left = ", ".join(
+        f"{quota[name]['left']:g} of {quota[name]['limit']:g} {name}" for name in MEASURES if name in quota
+    )
+    return f"{quota['origin']}: {left} left this {quota['per']}, all again at {format_time(quota['freeAt'], _CLOCK)}"
 
 
 def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str, Any]:
@@ -92,12 +124,14 @@ def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str
         raise CribError(f"--job says who it is about; leave out --{named[0]}")
     told: dict[str, Any] = ask_about_job(options, job, "cron.explain")
     if tool is not None:
-        name = require_tool(tool, [each["tool"] for each in told["tools"]])
+        name = require_tool(tool, [each["tool"] for each in told["tools"]], told["tools"])
         told = ask_about_job(options, job, "cron.explain", tool=name)
     return told
 
 
-def _explain_far(tool: str | None, options: CallerOptions, tools: str | None) -> dict[str, Any] | None:
+def _explain_far(
+    tool: str | None, options: CallerOptions, tools: str | None, args: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
     """Return what a gateway says to its owner; None where there is none to ask."""
     found = find_answering({**options, "tools": tools}, here=True)
     if found is None:
@@ -108,37 +142,32 @@ def _explain_far(tool: str | None, options: CallerOptions, tools: str | None) ->
             asked = {"sessionKey": options["session"] or ""}
             told = await gateway.ask("tools.list", asked)
             if tool is not None:
-                name = require_tool(tool, [each["tool"] for each in told["tools"]])
-                told = await gateway.ask("tools.explain", {**asked, "tool": name})
+                name = require_tool(tool, [each["tool"] for each in told["tools"]], told["tools"])
+                called = {} if args is None else {"args": dict(args)}
+                told = await gateway.ask("tools.explain", {**asked, "tool": name, **called})
             return {name: told[name] for name in _TOLD if name in told}
 
     return asyncio.run(ask(found.client()))
 
 
-def _explain_here(tool: str | None, options: CallerOptions, tools: str | None) -> dict[str, Any]:
+def _explain_here(
+    tool: str | None, options: CallerOptions, tools: str | None, args: Mapping[str, Any] | None
+) -> dict[str, Any]:
     crib = crib_from_options(options, fills=True)
-    route = crib.route(OWNER)
+    route = crib.view().route(OWNER)
 
     def follow(asked: Caller) -> Caller:
         nonlocal route
-        route = crib.route(asked)
+        route = crib.view().route(asked)
         return route.caller
 
     caller = mark_terminal_owner(caller_from_options(crib, options, follow))
     handle = crib.belt(caller, load_tools(tools))
-    only = require_tool(tool, handle.verdicts) if tool is not None else None
+    rows = map(describe_tool, handle.catalog.tools.values())
+    only = None if tool is None else require_tool(tool, handle.verdicts, rows)
     doubts = route.list_doubts(only or "")
-    who = caller_json(resolve(crib.loaded.policy, caller))
-    rules = taint_rules_for(crib.loaded.policy, caller, handle.catalog.tools, handle.catalog.groups)
-    sources = _read_sources(options, caller)
-
-    def judge(verdict: Verdict) -> Verdict:
-        return rules.apply(route.judge(verdict), sources)
-
-    answer = explain_json(who, handle.selection, handle.catalog.tools, only, judge)
-    if only:
-        answer["steps"] += map(asdict, rules.step(only, sources))
-    answer |= rules.to_json(only or "", sources)
+    asked = Asked(partial(_read_sources, options, caller), only or "", args, route.judge)
+    answer = asyncio.run(crib.standing.explain(handle, crib.loaded.policy, crib.way_out, asked))
     extras: dict[str, Any] = {"uncertain": list(doubts)}
     extras["later"] = crib.models.later_for(handle.selection, caller).get(only or "")
     if (shadow := handle.pipeline.shadow) is not None:
@@ -147,16 +176,12 @@ def _explain_here(tool: str | None, options: CallerOptions, tools: str | None) -
     return {**answer, **{name: told for name, told in extras.items() if told}}
 
 
-def _read_sources(options: CallerOptions, caller: Caller) -> dict[str, None]:
+async def _read_sources(options: CallerOptions, caller: Caller) -> dict[str, None]:
     """Return what is from outside in the session that is named, as far as one is kept here."""
     if not options["session"] or not state_folder().exists():
         return {}
     kept = crib_from_options(options, told=False, fills=True, keeps=True)
-
-    async def read() -> dict[str, None]:
-        try:
-            return await read_sources(kept.sessions, caller.session or "")
-        finally:
-            await kept.close()
-
-    return asyncio.run(read())
+    try:
+        return await read_sources(kept.sessions, caller.session or "")
+    finally:
+        await kept.close()

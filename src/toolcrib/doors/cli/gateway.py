@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -18,7 +18,16 @@ from toolcrib.config.values import is_address, is_local
 from toolcrib.define.errors import CribError, NoAnswerError
 
 from . import EXIT_INTERRUPTED
-from ._far import TOKEN_FILE, find_gateway, is_answering, make_token, read_address, read_token, write_address
+from ._far import (
+    TOKEN_FILE,
+    GatewayAddress,
+    find_gateway,
+    is_answering,
+    make_token,
+    read_address,
+    read_token,
+    write_address,
+)
 from ._format import print_json
 from ._log import keep_log, open_log, state_folder
 from ._options import (
@@ -131,6 +140,30 @@ def restart(**options: Unpack[JsonOptions]) -> None:
         click.echo("the gateway starts anew; `toolcrib gateway status` says when it is there")
 
 
+@command.command("page", epilog=show_examples("gateway page", "gateway page --json"))
+@service_options
+def page(**options: Unpack[JsonOptions]) -> None:
+    """Print an address that opens the gateway's page in a browser, once and within five minutes."""
+    found = find_gateway({**options, "config": None})
+    if found is None:
+        if (url := read_address()[0]) is not None and is_answering(url):
+            raise NoAnswerError(
+                f"{url} needs a token: name a file that holds it with --token-file, or set TOOLCRIB_TOKEN"
+            )
+        raise NoAnswerError("no gateway runs here; `toolcrib gateway` starts one")
+    told = asyncio.run(_ask_code(found))
+    url = _page_url(found.url, told)
+    if options["as_json"]:
+        print_json({"url": url, "expiresAtMs": told["expiresAtMs"]})
+    else:
+        click.echo(url)
+
+
+async def _ask_code(found: GatewayAddress) -> dict[str, Any]:
+    async with found.client() as client:
+        return dict(await client.ask("page.code"))
+
+
 async def _look(options: JsonOptions) -> dict[str, Any]:
     """Return how the gateway stands that is named, or runs; less of one whose token is not at hand."""
     found, url = find_gateway({**options, "config": None}), read_address()[0]
@@ -209,6 +242,10 @@ async def _serve(server: "GatewayServer", at: socket.socket, tell: Callable[[], 
     loop.add_signal_handler(signal.SIGHUP, server.reload)
     told = tell()
     click.echo(f"toolcrib: the gateway is at {url}\ntoolcrib: its log is {log_file}", err=True)
+    page = _page_url(url, server.crib.devices.new_page_code())
+    if "INVOCATION_ID" in os.environ:  # systemd keeps what we say, and others may read it
+        page = "shown by `toolcrib gateway page`"
+    click.echo(f"toolcrib: its page is {page}", err=True)
     await asyncio.wait([task])
     told.unlink(missing_ok=True)
     if interrupts:
@@ -219,6 +256,11 @@ async def _serve(server: "GatewayServer", at: socket.socket, tell: Callable[[], 
         return None
     task.result()
     return 0
+
+
+def _page_url(url: str, told: Mapping[str, Any]) -> str:
+    """Return where a browser opens the page of a gateway, with a code that is good once."""
+    return f"http{url.removeprefix('ws').rstrip('/')}{told['path']}"
 
 
 def _url_of(at: socket.socket) -> str:

@@ -1,7 +1,7 @@
 """toolcrib sessions: what is kept of conversations; to look at, to take along and to bring back."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -41,7 +41,10 @@ def list_(most: int, **options: Unpack[JsonOptions]) -> None:
     """List sessions, the latest first; those of subagents stand below whoever started them."""
     rows = ask_owner(options, "sessions.list", {"limit": most})["sessions"]
     if options["as_json"]:
-        print_json({"sessions": [{**{key: row[key] for key in _HEAD}, "model": row["switched"]} for row in rows]})
+        heads = (
+            {**{key: row[key] for key in (*_HEAD, "pending") if key in row}, "model": row["switched"]} for row in rows
+        )
+        print_json({"sessions": list(heads)})
         return
     if not rows:
         click.echo('nothing is kept yet; `toolcrib run "list the files"` begins a session')
@@ -53,7 +56,8 @@ def list_(most: int, **options: Unpack[JsonOptions]) -> None:
     ]
     taken = sum(max(len(cell[at]) for cell in [*cells, _COLUMNS]) + 2 for at in range(3))
     titles = [
-        truncate(escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW)) for row, _ in placed
+        truncate(_pending(row) + escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW))
+        for row, _ in placed
     ]
     print_table((*_COLUMNS, "title"), [(*cell, title) for cell, title in zip(cells, titles, strict=True)])
 
@@ -72,8 +76,16 @@ def show(key: str, **options: Unpack[JsonOptions]) -> None:
         click.echo(f"{click.style(message['role'].rjust(_ROLE), bold=True)}  {truncate(_summarize(message), width)}")
     spent = f"{found['usage']['input'] + found['usage']['output']:,} tokens"
     click.echo(f"\n{escape(key)}: {found['lines']} lines, {spent}, changed {format_time(found['changedAt'], _MINUTE)}")
+    if waits := _pending(found):
+        click.secho(f"the turn {waits.rstrip(': ')}", fg="yellow")
     for call in found["uncertain"]:
         click.secho(f"{escape(call['tool'])} began and never ended: nobody knows whether it took effect", fg="yellow")
+
+
+def _pending(row: Mapping[str, Any]) -> str:
+    """Return which handles a session waits for, before its title; "" for none."""
+    handles = ", ".join(escape_controls(each["handle"]) for each in row.get("pending", ()))
+    return f"waits for {handles}: " if handles else ""
 
 
 @command.command("export", epilog=show_examples("sessions export agent:main:main > main.jsonl"))

@@ -8,7 +8,8 @@ from typing import Any, Unpack
 import click
 import orjson
 
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.display import escape
+from toolcrib.define.errors import ToolError
 from toolcrib.define.names import canonical
 
 from ._far import describe_missing, find_answering, show_words
@@ -22,6 +23,7 @@ from ._options import (
     caller_options,
     crib_from_options,
     is_attended,
+    parse_args,
     require_tool,
     service_options,
     show_examples,
@@ -52,7 +54,8 @@ def list_(**options: Unpack[JsonOptions]) -> None:
     rows = [
         (each["name"], each["group"] or "-", each["kind"], each["source"], "yes" if each["runs"] else "not yet", line)
         for each in found["tools"]
-        for line in (each["description"].splitlines() or [""])[:1]
+        for title in ("" if each["label"] == each["name"] else f"{each['label']}: ",)
+        for line in (title + (each["description"].splitlines() or [""])[0],)
     ]
     print_table(("tool", "group", "kind", "source", "runs", "description"), rows)
 
@@ -63,7 +66,7 @@ def list_(**options: Unpack[JsonOptions]) -> None:
 def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one tool: description, effects and parameters."""
     known = {tool["name"]: tool for tool in _list_registered(options)["tools"]}
-    tool = known[require_tool(name, known)]
+    tool = known[require_tool(name, known, known.values())]
     if options["as_json"]:
         print_json(tool)
         return
@@ -88,7 +91,7 @@ def _list_registered(options: JsonOptions) -> Any:
 @caller_options
 def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
-    parsed, is_asked = _parse_args(args), is_attended() and not as_json
+    parsed, is_asked = parse_args(args), is_attended() and not as_json
     told = _call_far(name, parsed, options, attended=is_asked)
     is_far = told is not None
     if told is None:
@@ -102,6 +105,23 @@ def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOp
     if not is_far and isinstance(told["details"], Mapping) and told["details"].get("status") == "running":
         click.echo("toolcrib: it has ended with this command line, which was the crib it ran in", err=True)
     return 0 if told["status"] != "error" else 1
+
+
+@command.command("complete", epilog=show_examples("tools complete job-17 'it is 42'"))
+@click.argument("handle")
+@click.argument("text")
+@click.option("--error", "is_error", is_flag=True, help="It failed, and TEXT says why.")
+@click.option("--session", default="", help="Where the call was made, where several wait under one handle.")
+@service_options
+def complete(handle: str, text: str, is_error: bool, session: str, **options: Unpack[JsonOptions]) -> None:
+    """Complete the call that is pending under HANDLE: its turn goes on with TEXT."""
+    said = {"handle": handle, "content": text, "isError": is_error, "sessionKey": session}
+    told = ask_owner(options, "calls.complete", said, import_plugins=True)
+    if options["as_json"]:
+        print_json(told)
+        return
+    where = f" in {escape(told['sessionKey'])}" if told["sessionKey"] else ""
+    click.echo(f"{escape(told['tool'])}{where} is completed")
 
 
 def _call_far(name: str, args: dict[str, Any], options: CallerOptions, *, attended: bool) -> dict[str, Any] | None:
@@ -154,13 +174,3 @@ def _call_here(name: str, args: dict[str, Any], options: CallerOptions, *, atten
 
     told, verdict = asyncio.run(call()), belt.verdicts.get(canonical(name) or "")
     return {**told, "verdict": verdict_json(verdict, belt.catalog[verdict.tool]) if verdict else None}
-
-
-def _parse_args(text: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise CribError(f'the arguments are no JSON ({error}); write them like \'{{"path": "README.md"}}\'') from None
-    if not isinstance(value, dict):
-        raise CribError('the arguments must be a JSON object, like \'{"path": "README.md"}\'')
-    return value

@@ -121,9 +121,9 @@ class CanvasHost:
             policy = {"content-security-policy": "default-src 'none'", "content-type": _STATIC[key] + "; charset=utf-8"}
             return 200, policy, _read_static(key)
         if door == "c" and not rest[0] and (canvas := self._canvases.find_page(key)) and scope["path"].endswith("/"):
-            return _frame(canvas, host)
+            return _frame(canvas, host, self._find_pages(host))
         if scope["path"] == "/__openclaw__/a2ui/":
-            return _render_a2ui([], f"http://{host}/s/", host)
+            return _render_a2ui([], f"http://{host}/s/", host, self._find_pages(host))
         if door == "p" and (canvas := self._canvases.find_inside(key)):
             return await self._show(canvas, rest[0], host)
         return _refuse(404, "there is nothing here")
@@ -132,7 +132,7 @@ class CanvasHost:
         """Answer with what is framed, or with a file of it."""
         own = f"http://{host}/p/{canvas.inside}/"
         if not path and canvas.kind == "a2ui":
-            return _render_a2ui(canvas.messages, own, host)
+            return _render_a2ui(canvas.messages, own, host, self._find_pages(host))
         try:
             if not path and canvas.kind == "html":
                 served = Served(canvas.content.encode(errors="replace"), "text/html; charset=utf-8")
@@ -142,7 +142,13 @@ class CanvasHost:
             log.debug("a file of a canvas was refused: %s", error)
             return _refuse(404, "there is nothing here")
         body = _add_bridge(served.body) if served.media_type.startswith("text/html") else served.body
-        return 200, _secure_inside(own, host, served.media_type), body
+        return 200, _secure_inside(own, host, served.media_type, self._find_pages(host)), body
+
+    def _find_pages(self, host: str) -> str:
+        """Return the origins of the gateway's page, which may frame a canvas: the same machine, another port."""
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        names = dict.fromkeys((name, "127.0.0.1", "localhost") if name in ("127.0.0.1", "localhost") else (name,))
+        return " ".join(f"http://{each}:{self._port}" for each in names)
 
     # sockets
 
@@ -183,7 +189,7 @@ class CanvasHost:
                 await send({"type": "websocket.send", "text": text})
 
 
-def _frame(canvas: Canvas, host: str) -> tuple[int, dict[str, str], bytes]:
+def _frame(canvas: Canvas, host: str, pages: str) -> tuple[int, dict[str, str], bytes]:
     """Return the page around a canvas: it may load our own script, talk to its own socket and frame this one thing."""
     name = quote(canvas.content.rpartition("/")[2]) if canvas.kind == "file" else ""
     source = canvas.content if canvas.kind == "url" else f"/p/{canvas.inside}/{name}"
@@ -193,7 +199,7 @@ def _frame(canvas: Canvas, host: str) -> tuple[int, dict[str, str], bytes]:
         framed = f"{there.scheme}://{there.netloc}"
     policy = (
         f"default-src 'none'; script-src http://{host}/s/; style-src http://{host}/s/; frame-src {framed}; "
-        f"connect-src ws://{host}/c/{canvas.key}/ws; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"connect-src ws://{host}/c/{canvas.key}/ws; base-uri 'none'; form-action 'none'; frame-ancestors {pages}"
     )
     is_shown = canvas.kind and not canvas.is_hidden
     inside = _FRAME.format(sandbox=_SANDBOX, source=html.escape(source)) if is_shown else _EMPTY
@@ -201,20 +207,20 @@ def _frame(canvas: Canvas, host: str) -> tuple[int, dict[str, str], bytes]:
     return 200, {"content-security-policy": policy, "content-type": "text/html; charset=utf-8"}, page.encode()
 
 
-def _render_a2ui(messages: list[dict[str, Any]], own: str, host: str) -> tuple[int, dict[str, str], bytes]:
+def _render_a2ui(messages: list[dict[str, Any]], own: str, host: str, pages: str) -> tuple[int, dict[str, str], bytes]:
     """Return the page that shows A2UI, with the messages that are there already."""
     page = _A2UI.format(messages=orjson.dumps(messages).decode().replace("<", "\\u003c"), bridge=_BRIDGE)
-    return 200, _secure_inside(own, host, "text/html; charset=utf-8"), page.encode()
+    return 200, _secure_inside(own, host, "text/html; charset=utf-8", pages), page.encode()
 
 
-def _secure_inside(own: str, host: str, media_type: str) -> dict[str, str]:
+def _secure_inside(own: str, host: str, media_type: str, pages: str) -> dict[str, str]:
     """Return the headers of what is framed: a sandbox without an origin, which loads its own files and nothing else."""
     ours = f"http://{host}/s/"
     policy = (
         f"sandbox {_SANDBOX}; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' {own} {ours}; "
         f"style-src 'unsafe-inline' {own} {ours}; img-src data: blob: {own}; font-src data: {own}; "
         f"media-src data: blob: {own}; connect-src {own}; base-uri 'none'; form-action 'none'; "
-        f"frame-ancestors http://{host}"
+        f"frame-ancestors http://{host} {pages}"
     )
     # without an origin it would not get its own fonts and modules; nobody else knows this address
     return {"content-security-policy": policy, "content-type": media_type, "access-control-allow-origin": "null"}

@@ -100,9 +100,9 @@ class Connection:
     _rpc: Rpc
     _written: asyncio.Event | None  # set when nothing is left to send, where somebody waits for that
 
-    def __init__(self, hall: Hall, receive: Receive, send: Send, address: str, *, is_local: bool) -> None:
+    def __init__(self, hall: Hall, receive: Receive, send: Send, visit: Visit) -> None:
         self._hall, self._receive, self._send = hall, receive, send
-        self.id, self.address, self._is_local = secrets.token_hex(8), address, is_local
+        self.id, self.address, self._visit = secrets.token_hex(8), visit.address, visit
         self.principal: Principal | None = None  # whose rights never change: when they do, the connection ends
         self._permitted = set[str]()
         self._is_greeted, self._takes_parts = False, False
@@ -214,7 +214,7 @@ class Connection:
         """Let it in by what it shows, or close it."""
         try:
             params = check_connect(request)
-            principal, token = await self._hall.welcome(Visit(self.address, self._is_local, nonce), params)
+            principal, token = await self._hall.welcome(self._visit._replace(nonce=nonce), params)
         except FrameError as error:
             self._refuse(error)
             return False

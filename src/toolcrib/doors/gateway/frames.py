@@ -108,7 +108,7 @@ CONNECT_SCHEMA = _strict(
             {"id": _NAME, "publicKey": _NAME, "signature": _NAME, "signedAt": {"type": "integer"}, "nonce": _NAME},
             *("id", "publicKey", "signature", "signedAt"),
         ),
-        "auth": _strict({"token": _TEXT, "password": _TEXT}),
+        "auth": _strict({"token": _TEXT, "password": _TEXT, "page": _TEXT}),
         "locale": _TEXT,
         "userAgent": _TEXT,
     },

@@ -1,10 +1,11 @@
 """The gateway over HTTP: whether it lives, calls of tools, webhooks, metrics, and what else is handed in."""
 
+import asyncio
 import logging
 import re
 import resource
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
@@ -21,7 +22,7 @@ from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.ports import Scope as Needed
 
-from .credentials import Credentials, Failures, Principal, RefusedError, matches
+from .credentials import Credentials, Failures, Principal, RefusedError, matches, read_page_token
 from .frames import MAX_FRAME_DEPTH, is_deeper
 
 log = logging.getLogger("toolcrib")
@@ -37,10 +38,11 @@ _INVOKE_KEYS = {"tool": str, "action": str, "args": dict, "sessionKey": str, "dr
 
 
 class Raw(NamedTuple):
-    """A body that is no JSON: its type, and its bytes, at once or as they come."""
+    """A body that is no JSON: its type, its bytes, at once or as they come, and headers of its own."""
 
     kind: str
     body: bytes | AsyncGenerator[bytes]
+    headers: Mapping[str, str] = {}
 
 
 HttpAnswer = Callable[[Scope, Receive], Awaitable[tuple[int, Any]]]
@@ -162,7 +164,7 @@ class HttpDoor:
         args = {**({"action": body["action"]} if "action" in body else {}), **body.get("args", {})}
         params = {"tool": body["tool"], "args": args, "dryRun": body.get("dryRun", False)}
         params["sessionKey"] = body.get("sessionKey", "main")
-        told = await ask(self._server, principal, "tools.call", params)
+        told = await _stop_when_gone(ask(self._server, principal, "tools.call", params), receive)
         if told.get("status") == "error":
             denied = told["verdict"]["decision"] == "deny"
             sentence = told["content"][0]["text"] if told["content"] else "it failed"
@@ -198,9 +200,24 @@ async def wait_until_gone(receive: Receive) -> None:
         pass
 
 
+async def _stop_when_gone(asking: Coroutine[Any, Any, Any], receive: Receive) -> Any:
+    """Return the answer; a call whose asker has gone is stopped, as it is over a socket: nobody would hear of it."""
+    working, gone = asyncio.ensure_future(asking), asyncio.ensure_future(wait_until_gone(receive))
+    try:
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+    finally:
+        gone.cancel()
+        working.cancel()
+        await asyncio.wait((working, gone))
+    raise HttpError(499, "client_closed_request", "whoever asked has gone")
+
+
 def _parent(path: str) -> str:
-    """Return the folder that a path is in: /hooks/ for /hooks/mail."""
-    return f"{path.rpartition('/')[0]}/"
+    """Return the folder that a path is in: /hooks/ for /hooks/mail, "" for what is in none; / is the page alone."""
+    folder = path.rpartition("/")[0]
+    return folder and f"{folder}/"
 
 
 def secret_from(headers: Iterable[tuple[bytes, bytes]]) -> str:
@@ -216,19 +233,22 @@ def find_header(scope: Scope, wanted: bytes) -> str:
 
 
 def _auth_from(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    secret = secret_from(headers)
-    return {"token": secret, "password": secret} if secret else {}
+    if secret := secret_from(headers):
+        return {"token": secret, "password": secret}
+    return {"token": page} if (page := read_page_token(headers)) else {}
 
 
 async def read_body(receive: Receive) -> bytes:
-    """Return what a request brings; raise HttpError when it is too long."""
+    """Return what a request brings; raise HttpError when it is too long, or breaks off."""
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":  # half of an order is none
+            raise HttpError(499, "client_closed_request", "whoever asked has gone before all of it was here")
         body += message.get("body", b"")
         if len(body) > _MAX_BODY_BYTES:
             raise HttpError(413, "too_large", f"a body has at most {_MAX_BODY_BYTES:,} bytes")
-        if message["type"] == "http.disconnect" or not message.get("more_body"):
+        if not message.get("more_body"):
             return bytes(body)
 
 
@@ -254,9 +274,9 @@ async def send_json(status: int, value: Any, send: Send) -> None:
 
 
 async def _send_raw(status: int, raw: Raw, send: Send) -> None:
-    headers = [
-        (b"content-type", raw.kind.encode()), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"),
-    ]  # fmt: skip
+    told = {"content-type": raw.kind, "cache-control": "no-store", "x-content-type-options": "nosniff"}
+    told["content-security-policy"] = "default-src 'none'; frame-ancestors 'none'"
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in {**told, **raw.headers}.items()]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     if status >= 400 and status not in _MAY_RETRY:  # a client library must not ask for the same effects again

@@ -20,7 +20,7 @@ from websockets.frames import Frame
 
 from toolcrib.app import Crib
 from toolcrib.config.services import GatewaySettings
-from toolcrib.define.device import Device
+from toolcrib.define.device import Device, join_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import GatewayEvent, scopes_within
@@ -49,10 +49,12 @@ from .credentials import (
     client_address,
     is_from_here,
     read_device,
+    read_page_cookie,
     to_principal,
 )
 from .frames import TICK_SECONDS
 from .http import HttpDoor, channel_routes, hook_routes
+from .page import page_routes
 
 log = logging.getLogger("toolcrib")
 
@@ -99,7 +101,8 @@ class GatewayServer:
         self._traffic = Counter[str]()
         self._strangers: dict[str, dict[Connection, None]] = {}
         inbound = {**hook_routes(self, lambda: crib.config.hooks), **channel_routes(self, crib.channels.receive)}
-        self._http = HttpDoor(self, {**openai.routes(self), **inbound})
+        page = page_routes(self, crib.devices, lambda from_: host(from_) if (host := crib.canvases.host) else "")
+        self._http = HttpDoor(self, {**page, **openai.routes(self), **inbound})
         self._mcp = mcp.McpDoor(self, crib)
         credentials.on_revoked(self._turn_out)
         credentials.on_revoked(self._mcp.turn_out)
@@ -140,7 +143,8 @@ class GatewayServer:
             stop_listening = self.crib.gateway.bus.listen(self._broadcast)
             self.crib.approvals.wait_for(_QUESTION_SECONDS)
             stop_asking = self.crib.approvals.on_question(self.crib.gateway.tell_question)
-            await self.crib.chat.resume(await self.crib.approvals.list_left(), self.crib.cron.rebind)
+            questions, calls = await self.crib.approvals.list_left(), await self.crib.calls.list_left()
+            await self.crib.calls.drop(calls, await self.crib.chat.resume([*questions, *calls], self.crib.cron.rebind))
             ticking = [asyncio.ensure_future(each) for each in (self._tick(), self._watch())]
             self.crib.cron.start()
             await self.crib.channels.open()
@@ -158,12 +162,14 @@ class GatewayServer:
     async def _say_goodbye(self) -> None:
         """Tell everybody that it stops, let what runs come to its end if that is near, and close.
 
-        A turn that waits for a person's answer goes on with it when the gateway is there again.
+        A turn that waits for a person's answer, or for a call that is finished later, goes on when the gateway is there
+        again.
         """
         self.is_ready = False
         self._broadcast(GatewayEvent("shutdown", {"reason": "the gateway stops"}))
-        await self.crib.chat.settle(self._limits.stop_seconds, besides=self.crib.approvals.leave())
-        self.crib.chat.leave(self.crib.approvals.leave())
+        approvals, calls = self.crib.approvals, self.crib.calls
+        await self.crib.chat.settle(self._limits.stop_seconds, besides=approvals.leave() | calls.leave())
+        self.crib.chat.leave(approvals.leave() | calls.leave())
         connections = tuple(self._known.values())
         for connection in connections:
             connection.close(GOING_AWAY, "the gateway stops")
@@ -280,7 +286,8 @@ class GatewayServer:
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         peer = scope["client"][0] if scope.get("client") else ""
         is_here = is_from_here(peer, scope["headers"], self._proxies)
-        connection = Connection(self, receive, send, self.address_of(scope), is_local=is_here)
+        visit = Visit(self.address_of(scope), is_here, read_page_cookie(scope["headers"]))
+        connection = Connection(self, receive, send, visit)
         strangers = self._strangers.setdefault(connection.address, {})
         strangers[connection] = None
         if len(strangers) > self._limits.strangers_per_address:  # who has a secret shows it at once: the oldest goes
@@ -324,7 +331,10 @@ class GatewayServer:
 
         With the owner's secret a device is paired at once when it is on this machine, and waits when it is not.
         """
-        code = (params.get("auth") or {}).get("token", "")
+        auth = params.get("auth") or {}
+        if "page" in auth:
+            params = {**params, "auth": {"token": join_token(visit.cookie, auth["page"])} if visit.cookie else {}}
+        code = auth.get("token", "")
         if "device" in params and params.get("role") == "node" and self._takes_code(visit, code):
             met = await self.crib.devices.pair_by_code(self._check_device(visit, params), code)
             if met.device is None:

@@ -36,7 +36,6 @@ from toolcrib.adapter.fence import new_token
 from toolcrib.adapter.trim import for_watchers, present
 from toolcrib.app import Belt
 from toolcrib.define.errors import ToolError
-from toolcrib.define.names import canonical
 from toolcrib.define.result import Result
 from toolcrib.define.verdict import Selection
 
@@ -260,7 +259,7 @@ class BeltServer(Server[Any]):
 
     async def _call(self, ctx: Context, params: CallToolRequestParams) -> dict[str, Any]:
         belt, name = self._belt(), params.name
-        tool = belt.tools.get(name) or belt.tools.get(canonical(name) or "")
+        tool = belt.tools.get(belt.selection.find(name) or "")
         if self._refusal:  # the door's, not the gate's: who asks may see what there is
             result = Result.error(self._refusal, code="denied")
         elif tool is not None and tool.exclusive:
@@ -269,7 +268,7 @@ class BeltServer(Server[Any]):
                 result = await self._run(belt, ctx, params)
         else:
             result = await self._run(belt, ctx, params)
-        return {"resultType": "complete", **wire.encode_result(result)}
+        return {"resultType": "complete", **wire.encode_result(result, tool.output if tool else None)}
 
     async def _remember_client(self, ctx: Context, params: NotificationParams) -> None:
         """Remember a client that has to be told of changes; those of newer protocols ask for that themselves."""

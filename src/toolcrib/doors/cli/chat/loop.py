@@ -128,8 +128,11 @@ class ChatLoop:
             if not text.strip():
                 return "go on"
             if self._turn is not None:
-                await self._turn.steer(text)
-                screen.say("(heard as soon as the calls under way are done)", "dim")
+                if (own := await self._turn.steer(text)) is None:
+                    screen.say("(heard as soon as the calls under way are done)", "dim")
+                elif self._answering is not None:
+                    await asyncio.wait([self._answering])  # it is at its end
+                    self._follow(own, surface, screen)
                 return "go on"
             await self._start_turn(text.strip(), surface, screen)
         except CribError as error:
@@ -140,9 +143,12 @@ class ChatLoop:
         if self._crib is not None:
             await wait_for_servers(self._crib, lambda words: screen.say(f"({words})", "dim"))
             self._undo.watch(self._crib.belt(self._chat.caller).ports.workspace)
-        self._turn = self._chat.start_turn(text)
+        self._follow(self._chat.start_turn(text), surface, screen)
+
+    def _follow(self, turn: AskedTurn, surface: Surface, screen: ChatScreen) -> None:
+        self._turn = turn
         surface.busy(True)
-        self._answering = asyncio.create_task(self._show_turn(self._turn, surface, screen))
+        self._answering = asyncio.create_task(self._show_turn(turn, surface, screen))
 
     async def _show_turn(self, turn: AskedTurn, surface: Surface, screen: ChatScreen) -> None:
         """Show a turn until it ends, whatever becomes of it."""
