@@ -27,7 +27,9 @@ def test_the_floor_keeps_exactly_what_the_gate_keeps(size: int) -> None:
 
 
 def test_all_nine_layers_are_set_and_every_one_denies_something() -> None:
-    nine = set(get_args(LayerName)) - {"source", "owner", "requires", "direct", "job", "ask", "taint"}
+    scopes = {f"{name}{part}" for name in ("global", "agent") for part in ("", "-provider")}
+    nine = scopes | {"profile", "provider-profile", "group", "sandbox", "subagent"}
+    assert nine < set(get_args(LayerName))
     world = policy.world_of(1_000)
     assert world.set_layers == nine
     belt = world.belt()

@@ -19,7 +19,7 @@ from toolcrib.doors.gateway.credentials import Credentials
 from toolcrib.doors.gateway.server import GatewayServer
 from toolcrib.policy.lint import Finding
 
-from . import LATER, Outcome, broken, kept
+from . import Outcome, broken, config_saves, kept
 from .jobs import judge_job
 from .lateness import Stopwatch
 from .policy import neutral
@@ -27,15 +27,12 @@ from .resources import measure_held
 
 Json = dict[str, Any]
 
-_SAVING = ("crash_during_save", "downgrade", "recover_backup", "two_writers")  # nothing here saves a configuration
 _SECRETS = {"GATEWAY_TOKEN": "a-long-enough-token-0123456789"}
 
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Start with the case's file and compare whether it is taken, refused or warned about."""
     asked, must = case["input"], case["must"]
-    if any(asked.get(key) for key in _SAVING):
-        return LATER
     if "job" in asked.get("object", {}):
         return judge_job(asked["object"]["job"], must)
     if asked.get("when", "start") != "start" or "patch" in asked:
@@ -43,6 +40,8 @@ def judge(case: Json, profiles: Json) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         path, env = _file(root, asked, profiles)
+        if any(asked.get(key) for key in config_saves.SAVING):
+            return config_saves.judge(path, env, asked, must)
         before = path.read_bytes() if path.is_file() else b""
         watch, error, held = Stopwatch(), "", measure_held(begins=True)
         try:

@@ -28,22 +28,18 @@ from toolcrib.doors.gateway.canvas import CanvasHost
 from toolcrib.testing import call
 from toolcrib.tools import SHELF
 
-from . import LATER, Outcome, archives, broken, kept
+from . import Outcome, archives, broken, kept
 from .lateness import Stopwatch
 
 Json = Mapping[str, Any]
 
 _TOOLS = {tool.name: tool for tool in SHELF if tool.has_body}
-_NO_TOOLS = frozenset({"web_fetch"})
 _VERDICTS = frozenset({"allow", "allow_or_refuse", "any", "refuse"})  # the others say what may be done instead
 _MOST_TRIES = 300  # of a race, every day; tests/backends/files/test_race.py tries as often as asked
 
 
 def judge(case: Json, profiles: Json) -> Outcome:
     """Build the tree, do what is asked, and look at what was said and at what is on disk."""
-    asked = case["input"]
-    if asked["op"] == "tool_params" and asked["tool"] in _NO_TOOLS:
-        return LATER
     profile = profiles[case["setup"].get("profile", "ws")]
     with tempfile.TemporaryDirectory() as name:
         return _World(Path(name), profile, case).judged()
@@ -172,8 +168,8 @@ class _World:
         """Return what a tool of the shelf says."""
         tool = _TOOLS[name]
         given = {key: value for key, value in args.items() if value is not None}
-        if tool.group == "memory":
-            return await self._remember(name, given)
+        if tool.group in ("memory", "web"):
+            return await self._ask_crib(name, given)
         if name == "nodes":
             given.setdefault("node", "phone")
         ctx = Ctx(
@@ -186,8 +182,8 @@ class _World:
             raise ToolError(text)
         return text
 
-    async def _remember(self, name: str, args: Json) -> str:
-        """Return what a tool says that asks for the memory of this workspace."""
+    async def _ask_crib(self, name: str, args: Json) -> str:
+        """Return what a tool says that asks for the memory of this workspace, or for the way out."""
         config = {"workspace": {"root": str(self.root)}, "memory": {"provider": "none"}}
         async with toolcrib.open(config, env={}, state=self.base / "journal") as crib:
             result = await crib.belt(toolcrib.OWNER).call(name, args)

@@ -13,7 +13,8 @@ from toolcrib.adapter.body import encode_body
 from toolcrib.adapter.cards import Api, Target
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import bind_guards, bind_observers
-from toolcrib.agent.invoke import CallPipeline, invoke, invoke_all
+from toolcrib.agent.invoke import invoke, invoke_all
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.app import Belt
 from toolcrib.backends.plugins import DeclaredTool
 from toolcrib.backends.stores.memory import MemoryRecord

@@ -1,7 +1,6 @@
 """attacks/resources: floods of messages over a channel, answered by real turns: all is kept, little of it is held."""
 
 import asyncio
-import gc
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,7 +27,6 @@ def judge(case: Json) -> Outcome:
     before, watch = resources.measure_held(begins=True), Stopwatch()
     wanted = must.get("turns_min", must.get("turns", 1))
     turns, late = asyncio.run(_flood(asked["op"], count, wanted))
-    gc.collect()  # a crib that was closed with turns under way is in cycles
     complaints = resources.measure({**must, "alive_during": False}, watch.took, before, resources.measure_held())
     if must.get("alive_during") and late:
         complaints.append(late)

@@ -17,7 +17,6 @@ from toolcrib.define.message import Call
 from toolcrib.tools import SHELF
 
 from . import (
-    LATER,
     Outcome,
     archives,
     broken,
@@ -28,6 +27,7 @@ from . import (
     resources_commands,
     resources_fetch,
     resources_files,
+    resources_flood,
     resources_inbound,
     resources_pictures,
     resources_turns,
@@ -37,9 +37,6 @@ from .lateness import Lateness, Stopwatch
 
 Json = Mapping[str, Any]
 
-# what later.toml promises, by the same words
-_NOT_BUILT = frozenset({"log_flood", "ping_pong"})
-_NO_TOOLS = frozenset({"browser", "web_search"})
 _PIECE = 60_000  # characters of a piece of long arguments
 _TOGETHER = 65_536  # bytes that are sent at once
 
@@ -49,10 +46,12 @@ def judge(case: Json, profiles: Json) -> Outcome:
     asked = case["input"]
     limits = profiles[case["setup"].get("profile", "default")]["limits"]
     match asked.get("op"), asked.get("tool"):
-        case op, _ if op in _NOT_BUILT:
-            return LATER
-        case None, tool if tool in _NO_TOOLS:
-            return LATER
+        case "log_flood", _:
+            return resources_flood.judge_log(case)
+        case "ping_pong", _:
+            return resources_flood.judge_ping_pong(case)
+        case None, "web_search":
+            return resources_flood.judge_search(case)
         case op, _ if op in resources_inbound.OPERATIONS:
             return resources_inbound.judge(case)
         case "provider_stream", _:

@@ -13,6 +13,7 @@ An adapter takes the recorded arguments and returns our answer in the recorded s
 """
 
 MODULES: dict[str, tuple[str, ...]] = {
+    "attacks/arguments": ("tests.attacks.arguments",),
     "attacks/config": ("tests.attacks.config",),
     "attacks/exec": ("tests.attacks.exec",),
     "attacks/gateway": ("tests.attacks.gateway",),

@@ -9,7 +9,8 @@ from typing import Any
 
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
-from toolcrib.agent.invoke import CallPipeline, invoke
+from toolcrib.agent.invoke import invoke
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load
 from toolcrib.define.caller import Caller

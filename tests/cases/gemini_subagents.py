@@ -14,8 +14,8 @@ from typing import Any
 
 from toolcrib.adapter.arguments import parse_arguments
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import TurnSetup
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.retry import Retries
 from toolcrib.agent.subagent import Completion, run_agent
 from toolcrib.agent.subagent_report import Outcome

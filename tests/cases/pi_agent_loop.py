@@ -9,9 +9,9 @@ from typing import Any
 
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import bind_guards, bind_observers
-from toolcrib.agent.invoke import CallPipeline
 from toolcrib.agent.loop import Loop, TurnSetup
 from toolcrib.agent.mailbox import Inbox
+from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.session_log import Journal
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import load

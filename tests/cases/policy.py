@@ -62,7 +62,7 @@ def _settings(config: Mapping[str, Any] | None) -> PolicySettings:
 
 def _rule(policy: Mapping[str, Any] | None) -> Rule:
     tools = _settings({"tools": policy} if policy else {}).tools
-    return Rule(allow=tools.allow, deny=tools.deny, also=tools.also_allow)
+    return tools.rule().of("allow", "also", "deny")
 
 
 def _caller(args: Json) -> Caller:
