@@ -391,6 +391,10 @@ async def test_half_a_character_is_said_as_none_and_what_ends_each_connection_is
         await say(page, "poison")
         await page.get_by_text("the gateway was lost while it did chat.send").wait_for()
         assert (len(tried), await field.input_value()) == (5, "poison")
+        # it is said still when the page has read all again
+        await world.ask("chat.send", sessionKey="main", message="from elsewhere", idempotencyKey="elsewhere")
+        await page.get_by_role("article", name="You").get_by_text("from elsewhere").wait_for()
+        assert await page.get_by_role("alert").filter(has_text="nobody knows whether").is_visible()
 
 
 async def cut_off(world: PageWorld) -> None:

@@ -13,7 +13,7 @@ const SLOWEST = 5; // a long answer that grows is drawn again in a fifth of the 
 export function mount(root, app, [session = "main"]) {
   const { gateway, t } = app;
   let items = [], key = session, running = "", waiting = []; // waiting: what was sent and not heard of yet
-  let hasMore = false;
+  let hasMore = false, unsent = ""; // why what was said last was not taken: it stands until something else is said
   const chat = { app, session: () => key, speak: null, branch: gateway.may("operator.admin") && branch };
   const dirty = new Map(); // items that have to be drawn again, and when at the earliest
 
@@ -52,15 +52,12 @@ export function mount(root, app, [session = "main"]) {
   }
 
   function take(told) {
-    if (told.error) {
-      failed.hidden = false;
-      failed.textContent = told.error.message;
-    }
+    if (told.error) showFailure(told.error.message);
     if (told.reset) {
       items = told.reset;
       key = told.key;
       showName();
-      failed.hidden = true;
+      showFailure(unsent);
       ({ hasMore } = told);
       side.refresh();
       show();
@@ -72,6 +69,11 @@ export function mount(root, app, [session = "main"]) {
     }
     if (told.item) takeItem(told);
     if (told.running !== undefined) setRunning(told.running);
+  }
+
+  function showFailure(why) {
+    failed.hidden = !why;
+    if (failed.textContent !== why) failed.textContent = why; // what is set again is read out again
   }
 
   function takeItem({ item, isNew, run }) {
@@ -128,6 +130,7 @@ export function mount(root, app, [session = "main"]) {
     const pictures = attachments.map(({ content, mimeType }) => ({ data: content, mimeType }));
     const item = { key: `w${run}`, kind: "user", text: message, pictures, isPending: true, run };
     waiting = [...waiting, item];
+    showFailure((unsent = ""));
     follower.expect(run);
     list.toEnd();
     show();
@@ -140,8 +143,7 @@ export function mount(root, app, [session = "main"]) {
       return true;
     } catch (error) {
       drop(item);
-      failed.hidden = false;
-      failed.textContent = error.message;
+      showFailure((unsent = error.message));
       return false;
     }
   }
