@@ -360,7 +360,7 @@ def watched(imports: str) -> dict[str, Any]:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=True,
     )
     said: dict[str, Any] = json.loads(ran.stdout)

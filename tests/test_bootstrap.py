@@ -17,7 +17,7 @@ TOOLS = "cat cksum cp date dirname env find grep mkdir mv ps rm rmdir sed sh sle
 
 Lock = Literal["flock", "mkdir"]
 both_locks = pytest.mark.parametrize("lock", ["flock", "mkdir"])
-pytestmark = pytest.mark.timeout(20)
+pytestmark = pytest.mark.timeout(120)
 
 PYTHON = """#!/bin/sh
 case $1 in -c) echo "${0##*/} -c" ;; *) echo "${0##*/} $*" ;; esac >>"$WORLD/calls"

@@ -419,7 +419,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=240,
         check=True,
     )  # fmt: skip
     said: dict[str, Any] = json.loads(ran.stdout)

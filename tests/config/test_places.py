@@ -345,7 +345,7 @@ def test_nesting_of_32_is_read(suffix: str, fits: str) -> None:
     assert len(max(paths(parse_document(fits, suffix, "f")[0]), key=len)) in (31, 32)
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("suffix", "text"),
     [

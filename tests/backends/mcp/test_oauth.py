@@ -22,7 +22,7 @@ from toolcrib.backends.mcp.signin import judge_address
 from toolcrib.config.load import load
 from toolcrib.define.errors import ConfigError, ToolError
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 HI = {"text": "hi"}
 

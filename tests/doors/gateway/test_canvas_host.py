@@ -25,7 +25,7 @@ from .canvas_world import FORM, call, fetch, find_inside, lines, show
 from .test_nodes import PHONE, Phone, nodes_of
 from .world import Client, World, client_of, device, gateway_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 PAGE = "<!doctype html><html><head><title>t</title></head><body>hello</body></html>"
 GUEST = "dt-1111-dt-1111-dt"

@@ -15,7 +15,7 @@ from toolcrib.doors.cli._log import keep_log
 
 from .world import client_of, device, gateway_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 LOG = logging.getLogger("toolcrib")
 SECRET = "sk-live-4Rk9Zq2LmX81"

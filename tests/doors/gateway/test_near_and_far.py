@@ -21,13 +21,13 @@ from toolcrib import open as open_crib
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def toolcrib(state: Path, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "toolcrib", *words],
-        capture_output=True, text=True, timeout=60, cwd=cwd or state.parent / "work", env=_environment(state, **env),
+        capture_output=True, text=True, timeout=240, cwd=cwd or state.parent / "work", env=_environment(state, **env),
         stdin=subprocess.DEVNULL, check=False,
     )  # fmt: skip
 

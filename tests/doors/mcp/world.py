@@ -54,7 +54,7 @@ async def hold(ctx: Ctx) -> str:
     return "never"
 
 
-@tool(effects=set(), timeout=5)
+@tool(effects=set(), timeout=60)
 async def is_over() -> str:
     """Wait until what held was stopped."""
     await ended.wait()

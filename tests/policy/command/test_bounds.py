@@ -13,7 +13,7 @@ UNITS = (
 )  # fmt: skip
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("unit", UNITS)
 def test_any_line_is_answered(unit: str) -> None:
     line = (unit * 20_000)[:20_000]
