@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import gc
 import os
 import signal
 
@@ -21,6 +22,15 @@ for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE"):  # whoever runs the tests may
 def pytest_xdist_auto_num_workers() -> int:
     """A third of the time tests wait for processes that they started: three keep two processors busy."""
     return ((os.cpu_count() or 1) * 3 + 1) // 2
+
+
+gc.disable()  # nothing of what is collected goes away before all of it is
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: no search for garbage need go through it again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
