@@ -1,6 +1,8 @@
 """A secret is told to nobody: what the configuration and the environment know is redacted by value, in one way."""
 
 import asyncio
+import gc
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -190,3 +192,13 @@ async def test_a_plain_word_from_the_environment_is_hidden_in_errors_record_and_
     assert "ValueError: the … is high" in caplog.text
     assert "tide" not in told["error"] + told["bug"] + caplog.text
     assert b"tide" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_crib_that_is_dropped_unclosed_leaves_nothing_in_the_log() -> None:
+    log = logging.getLogger("toolcrib")
+    before = set(log.filters)
+    crib = toolcrib.open({}, env={"OPENAI_API_KEY": "sk-live-83hf92kd02"})
+    (hides,) = set(log.filters) - before
+    del crib
+    gc.collect()
+    assert hides not in log.filters

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
+from weakref import finalize
 
 from toolcrib.adapter import losses
 from toolcrib.adapter.trim import redact_value
@@ -405,9 +406,9 @@ def build(
     settings.on_change(belts.renew, models.forget)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
-    exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install())
+    exits.callback(stop_redacting := LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install())
     _close_in_turn(exits, [kept, models, *features, turns, starter, *turn_features])
-    return Crib(
+    crib = Crib(
         _Parts(
             settings=settings,
             agents=agents,
@@ -420,6 +421,8 @@ def build(
             exits=exits,
         )
     )
+    finalize(crib, stop_redacting).atexit = False  # who drops a crib without closing it leaves nothing in the log
+    return crib
 
 
 def _view_of(

@@ -178,6 +178,8 @@ class LogRedactor(logging.Filter):
     def install(self) -> Callable[[], None]:
         """Begin; return what ends it."""
         log = logging.getLogger("toolcrib")
+        if self._values is str and not self._patterns:
+            return lambda: None  # there is nothing to hide, and every line would be read for it
         log.addFilter(self)
         return lambda: log.removeFilter(self)
 
