@@ -41,6 +41,11 @@ def is_met(kind: Kind, tool: str, when: dict[str, Any], values: dict[str, Any]) 
         ("docs/*", "docs/a/b", False),
         ("/docs/**", "docs/a", True),
         ("./docs/**", "docs/a", True),
+        ("././docs//./**", "docs/a", True),
+        ("docs/", "a/docs/b/c", True),
+        ("docs/", "docs2/a", False),
+        ("a/docs/", "a/docs/b", True),
+        ("a/docs/", "docs/b", False),
         ("*.md", "a/b.md", True),
         ("*.md", "a/b.mdx", False),
         ("notes.txt", "a/notes.txt", True),
@@ -246,7 +251,14 @@ def test_a_plain_entry_beside_it_permits_all_arguments() -> None:
     [
         ({"tool": "write", "when": {"path": "docs/**"}}, "around", "edit, apply_patch, exec"),
         ({"tool": "write", "when": {"paht": "docs/**"}}, "dead", "did you mean 'path'?"),
-        ({"tool": "write", "when": {"path": "../x"}}, "dead", "without .. or ~"),
+        ({"tool": "write", "when": {"path": "../x"}}, "dead", "without .., ~ or \\"),
+        ({"tool": "write", "when": {"path": "docs\\**"}}, "dead", "from the root of the workspace"),
+        ({"tool": "write", "when": {"path": "~/.ssh/**"}}, "dead", "from the root of the workspace"),
+        ({"tool": "write", "when": {"path": "/srv/other/docs/**"}}, "dead", "from the root of the workspace"),
+        ({"tool": "write", "when": {"path": {"under": "/srv/other"}}}, "dead", "from the root of the workspace"),
+        ({"tool": "write", "when": {"path": "/srv/ws/docs/**"}}, "around", "edit, apply_patch, exec"),
+        ({"tool": "write", "when": {"path": {"under": "/srv"}}}, "around", "edit, apply_patch, exec"),
+        ({"tool": "write", "when": {"path": "/docs/**"}}, "around", "edit, apply_patch, exec"),
         ({"tool": "read", "when": {"limit": {"min": 5, "max": 2}}}, "dead", "at least 5 and at most 2"),
         ({"tool": "read", "when": {"limit": "five"}}, "dead", "a value of the type integer"),
         ({"tool": "web_fetch", "when": {"extractMode": "pdf"}}, "dead", "is one of"),
@@ -259,7 +271,8 @@ def test_a_plain_entry_beside_it_permits_all_arguments() -> None:
     ],
 )
 def test_lint_finds_what_can_never_hold_and_what_is_got_around(entry: dict[str, Any], kind: str, said: str) -> None:
-    found = [each for each in crib_of({"tools": {"deny": [entry]}}).lint() if each.kind == kind]
+    config = {"tools": {"deny": [entry]}, "workspace": {"root": "/srv/ws"}}
+    found = [each for each in crib_of(config).lint() if each.kind == kind]
     assert [said in each.message for each in found] == [True]
 
 

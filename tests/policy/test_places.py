@@ -1,5 +1,7 @@
 """Places: every parameter that is a file or an address is judged as one, by whatever name a rule says it."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +222,48 @@ async def test_what_is_no_address_is_not_said_to_be_denied_by_a_rule(root: Path,
 def test_an_address_that_is_dialled_otherwise_is_refused_when_it_is_read() -> None:
     with pytest.raises(toolcrib.ConfigError, match="dialled otherwise"):
         toolcrib.open({"tools": {"deny": [{"tool": "web_fetch", "when": {"url": "http://m\u00fcnchen.de/*"}}]}})
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "ROOT/docs/**", "ROOT/docs/", "ROOT//./docs/*", "ABOVE/*/docs/**", "ABOVE/**", {"under": "ROOT/docs"},
+        {"under": "ABOVE"}, {"in": ["x", "ROOT/docs/a.md"]}, "/docs/**",
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_a_rule_by_a_whole_path_is_about_what_lies_there(root: Path, spelled: Any) -> None:
+    (root / "docs" / "a.md").write_text("apples")
+    (root.parent / "other").symlink_to(root)
+    for place in (root, root.parent / "other"):  # the workspace by either name, and the rule by the true one
+        when = json.loads(json.dumps(spelled).replace("ROOT", str(root)).replace("ABOVE", str(root.parent)))
+        async with opened(place, deny=[{"tool": "read", "when": {"path": when}}]) as crib:
+            assert (await crib.belt(OWNER).call("read", {"path": "docs/a.md"})).details["code"] == "denied", place
+        async with opened(place, allow=[{"tool": "read", "when": {"path": when}}]) as crib:
+            assert (await crib.belt(OWNER).call("read", {"path": "docs/a.md"})).status == "ok", place
+
+
+async def test_a_whole_path_is_that_of_the_workspace_that_the_caller_works_in(root: Path) -> None:
+    (root.parent / "dev" / "docs").mkdir(parents=True)
+    (root.parent / "dev" / "docs" / "x.md").write_text("pears")
+    agents = {"dev": {"workspace": str(root.parent / "dev")}}
+    entry = {"tool": "read", "when": {"path": f"{root}/docs/**"}}
+    for kind, code in (("deny", None), ("allow", "denied")):
+        config = {"workspace": {"root": str(root)}, "agents": agents, "tools": {kind: [entry]}}
+        async with toolcrib.open(config, env={}, state=root.parent / "state") as crib:
+            told = await crib.belt(replace(OWNER, agent="dev")).call("read", {"path": "docs/x.md"})
+            assert told.details.get("code") == code, kind
+
+
+async def test_a_rule_from_home_is_about_a_workspace_there(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setenv("HOME", str(root.parent))
+    async with opened(root, deny=[{"tool": "read", "when": {"path": "~/work/docs/**"}}]) as crib:
+        assert (await crib.belt(OWNER).call("read", {"path": "docs/x.png"})).details["code"] == "denied"
+        assert (await crib.belt(OWNER).call("read", {"path": "memory/a.md"})).status == "ok"
+
+
+async def test_a_decision_by_a_whole_path_is_derived_again_from_the_record(root: Path) -> None:
+    async with opened(root, deny=[{"tool": "read", "when": {"path": f"{root}/docs/**"}}]) as crib:
+        await crib.belt(OWNER).call("read", {"path": "docs/x.png"})
+        found = await crib.ask("audit.verify", {"replay": True}, caller=OWNER)
+    assert (list(found["findings"]), found["derived"]) == ([], 2)

@@ -1,6 +1,8 @@
 """Catalog, settings and caller to a Selection: where registry and policy meet, and what verdicts follow from."""
 
+import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -21,12 +23,13 @@ from toolcrib.registry.catalog import DERIVED_GROUPS, Catalog
 from toolcrib.registry.sources import PROGRAM
 
 _Json = Mapping[str, Any]
+_WHOLE_PATH = re.compile(r'"\s*[/~]')
 T = TypeVar("T")
 
 
 def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: frozenset[str]) -> dict[str, Any]:
     """Serialise settings, tools and host as JSON, enough to run the gate again."""
-    return {
+    told: dict[str, Any] = {
         "answers": True,  # from here on, what guards and humans say is on record, too
         "host": sorted(host),
         "settings": {
@@ -47,6 +50,9 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
         },
         "tools": [_tool(tool) for tool in catalog.tools.values()],
     }
+    if _WHOLE_PATH.search(json.dumps(told["settings"])):  # else it does not matter where the workspace lies
+        told["settings"]["roots"] = dict(settings.roots)
+    return told
 
 
 def settings_from(snapshot: _Json) -> policy.PolicySettings:
@@ -71,6 +77,7 @@ def settings_from(snapshot: _Json) -> policy.PolicySettings:
         only=None if snapshot.get("only") is None else tuple(snapshot["only"]),
         bounds=tuple(_bound_from(each) for each in snapshot.get("bounds", ())),
         bounds_guests=snapshot.get("boundsGuests", False),
+        roots={id: tuple(names) for id, names in snapshot.get("roots", {}).items()},
         place=lambda path: str(places.get(path, path)),
     )
 
@@ -276,6 +283,7 @@ class Belts:
             host=self._host | {f"model:{who.family}"} if who.family else self._host,
             mentions=mentions_of(who),
             additive=self.settings.tools.plugin_only_allow == "additive",
+            roots=who.roots,
             above=above,
         )
 

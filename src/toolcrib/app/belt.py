@@ -186,7 +186,8 @@ class BeltSource:
         )
         self._on_trial: Belts | None = None
         if trial is not None:
-            policy = replace(trial.policy, mandates=self.belts.settings.mandates)
+            own = self.belts.settings
+            policy = replace(trial.policy, mandates=own.mandates, roots=own.roots)
             self._on_trial = Belts(self.catalog, policy, host=_host_facts(trial.config))
 
     def make_belts(self, loaded: Loaded, problems: tuple[Problem, ...] = ()) -> Belts:

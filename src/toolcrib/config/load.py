@@ -347,6 +347,7 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
     for name, server in config.mcp_servers.items():
         if server.tools.model_fields_set:
             sources[f"mcp:{name}"] = (origin(("mcpServers", name, "tools")), server.tools)
+    own = {session.to_agent(id): _spell_folder(each.workspace) for id, each in config.list_agents() if each.workspace}
     return policies.PolicySettings(
         tools=_with_small_belts(config),
         agents={
@@ -364,8 +365,20 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
         sandbox=config.sandbox.mode,
         workspace_access=config.sandbox.workspace_access,
         sources=sources,
+        roots={"": _spell_folder(config.workspace.root or ""), **own},
         place=lambda path: origin(tuple(path.split("."))),
     )
+
+
+def _spell_folder(folder: str) -> tuple[str, ...]:
+    """Return what a folder may be called in a rule: by its whole name, as it is without links, and from `~`."""
+    home = os.path.expanduser("~")  # noqa: PTH111  Path's own raises for a user who is not there
+    try:
+        full = os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111
+    except FileNotFoundError:  # the one we were started in is gone; what needs it says so when it is used
+        return ()
+    tilde = [f"~{full.removeprefix(home)}"] if full.startswith(f"{home}/") else []
+    return tuple(dict.fromkeys((full, os.path.realpath(full), *tilde)))
 
 
 def _with_small_belts(config: settings.Config) -> policies.ToolsSettings:

@@ -16,7 +16,7 @@ from toolcrib.define.schema.coerce import target_of
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRule, ArgumentRules, Decision, Layer, Rule, Verdict
 
-from .conditions import Holds, Place, UnjudgedError, make_test
+from .conditions import Holds, Place, Roots, UnjudgedError, make_test
 
 TAINT = "taint"  # what a rule calls the sources of what is in the conversation; no argument
 
@@ -48,9 +48,9 @@ class BoundRule:
     takes: bool
 
     @classmethod
-    def of(cls, rule: ArgumentRule, layer: Layer, tool: Tool) -> "BoundRule":
+    def of(cls, rule: ArgumentRule, layer: Layer, tool: Tool, roots: Roots = ()) -> "BoundRule":
         takes = rule.kind in ("deny", "ask")
-        return cls(rule, layer, tuple(_bind(tool, json.loads(rule.when), takes=takes)), takes)
+        return cls(rule, layer, tuple(_bind(tool, json.loads(rule.when), roots, takes=takes)), takes)
 
     def is_met(self, values: Mapping[str, Any]) -> bool:
         """Tell whether all conditions hold; one that is sure not to makes the others not matter."""
@@ -82,12 +82,12 @@ def place_of(tool: Tool, name: str) -> tuple[str, Place]:
     return own, "path" if own in tool.paths else "url" if own in tool.urls else ""
 
 
-def _bind(tool: Tool, when: Mapping[str, Any], *, takes: bool) -> Iterator[_BoundTest]:
+def _bind(tool: Tool, when: Mapping[str, Any], roots: Roots, *, takes: bool) -> Iterator[_BoundTest]:
     for name, wanted in when.items():
         own, place = place_of(tool, name)
         place = "source" if name == TAINT else place
         default = _find_schema(tool, own).get("default")
-        yield _BoundTest(name, own, place, make_test(wanted, place, takes=takes), default)
+        yield _BoundTest(name, own, place, make_test(wanted, place, takes=takes, roots=roots), default)
 
 
 def _find_schema(tool: Tool, own: str) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from toolcrib.define.taint import matches_source
 
 Place = Literal["path", "url", "source", ""]
 Holds = Callable[[Any], bool]
+Roots = Sequence[str]
 
 MAX_CONDITION_CHARS = 256
 
@@ -33,6 +34,7 @@ _NUMBERS = frozenset({int, float})
 _SPECIAL = frozenset("*/.")  # in a word that is more than a word
 _HOST_CHARS = frozenset(".:")
 _ADDRESS = re.compile(r"\s*https?://\S+\s*", re.IGNORECASE)
+_WHOLE = re.compile(r"\s*(?:/[^*]|~)")  # how a path begins that says where it lies
 _WORDS = re.compile(r"[\w ,.-]*[\w,-]", re.ASCII)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/*|/{2,}", re.IGNORECASE)
 _DROPPED = re.compile(r"[\x00-\x1f\x7f]")
@@ -119,10 +121,10 @@ def _compile(pattern: str, name: str = "") -> Any:
 # One condition, ready to be held against a value
 
 
-def make_test(wanted: Any, place: Place, *, takes: bool) -> Holds:
-    """Return what says whether a value is meant; `takes` is for lists that take away."""
+def make_test(wanted: Any, place: Place, *, takes: bool, roots: Roots = ()) -> Holds:
+    """Return what says whether a value is meant; `takes` is for lists that take away, `roots` spell the workspace."""
     if isinstance(wanted, Mapping):
-        tests = [_OPERATORS[name](value, place, takes) for name, value in wanted.items()]
+        tests = [_OPERATORS[name](value, place, takes, roots) for name, value in wanted.items()]
         return tests[0] if len(tests) == 1 else lambda value: all(test(value) for test in tests)
     if not isinstance(wanted, str):
         return _equal_to(wanted)
@@ -131,7 +133,7 @@ def make_test(wanted: Any, place: Place, *, takes: bool) -> Holds:
     if place == "url":
         return _at_host(wanted, place, takes) if "://" not in wanted else _at_url(wanted, takes=takes)
     is_path = place == "path" or ("/" in wanted and "://" not in wanted)
-    test = _beneath(wanted, place, takes=takes) if is_path else _like(wanted, takes=takes)
+    test = _beneath(wanted, place, roots, takes=takes) if is_path else _like(wanted, takes=takes)
     is_host = place == "" and (wanted.lower() == "localhost" or not _HOST_CHARS.isdisjoint(wanted))
     return _at_host_or_like(wanted, test, takes=takes) if is_host else test
 
@@ -170,10 +172,15 @@ def _from_source(wanted: str, *, takes: bool) -> Holds:
     return lambda value: like(value) or _text(value).startswith(kind)
 
 
-def _beneath(glob: str, place: Place, *, takes: bool) -> Holds:
-    """Return what compares paths: a glob without `/` holds at any depth, `x/**` is the folder x and all in it."""
-    plain = re.sub("/+", "/", glob.strip()).removeprefix("./")
+def _beneath(glob: str, place: Place, roots: Roots, *, takes: bool) -> Holds:
+    """Return what compares paths: a glob without `/` holds at any depth, `x/**` and `x/` are a folder and all in it.
+
+    One that begins with `/` or `~` may also begin with where the workspace lies.
+    """
+    plain = re.sub(r"/(?:\.?/)+", "/", glob.strip()).removeprefix("./")
+    ahead = ["", *(f"{root.strip('/')}/" for root in roots)] if _WHOLE.match(plain) and place == "path" else [""]
     is_anywhere = "/" not in plain.rstrip("/")
+    plain += "**" * plain.endswith("/")
     plain = plain.rstrip("/") or plain if place == "" else plain.strip("/")
     plain = f"**/{plain}" if is_anywhere and place == "path" else plain
     plain = fold_path(plain) if takes else plain
@@ -185,16 +192,17 @@ def _beneath(glob: str, place: Place, *, takes: bool) -> Holds:
 
     def holds(value: Any) -> bool:
         path = _text(value) if place == "path" else _spell(_text(value), is_whole=plain.startswith("/"))
-        return fits(_readable(fold_path(path) if takes else path)) is not None
+        return any(fits(_readable(fold_path(each + path) if takes else each + path)) for each in ahead)
 
     return holds
 
 
-def _under(folder: str, place: Place, takes: bool) -> Holds:
+def _under(folder: str, place: Place, takes: bool, roots: Roots) -> Holds:
     plain = folder.strip().removeprefix("./").rstrip("/") or "."
     if plain == "." and place == "path":
         return lambda value: bool(_text(value))
-    return _beneath(f"/{plain.lstrip('/')}/**" if place == "path" else f"{plain}/**", place, takes=takes)
+    anchored = f"/{plain.lstrip('/')}/**" if place == "path" else f"{plain}/**"
+    return _beneath(anchored, place, roots if _WHOLE.match(folder) else (), takes=takes)
 
 
 def _at_host(entry: str, place: Place, takes: bool) -> Holds:
@@ -210,7 +218,7 @@ def _raise(error: ToolError, value: Any) -> bool:
     raise error
 
 
-def _at_hosts(entries: Any, place: Place, takes: bool) -> Holds:
+def _at_hosts(entries: Any, place: Place, takes: bool, _: Roots) -> Holds:
     tests = [_at_host(each, place, takes) for each in ([entries] if isinstance(entries, str) else entries)]
     return lambda value: any(test(value) for test in tests)
 
@@ -272,11 +280,11 @@ def _list_addresses(text: str) -> Iterator[str]:
         rest = rest[scheme.end() :]
 
 
-def _one_of(wanted: Sequence[Any], place: Place, takes: bool) -> Holds:
+def _one_of(wanted: Sequence[Any], place: Place, takes: bool, roots: Roots) -> Holds:
     if place == "" and wanted and all(isinstance(each, str) and not _SPECIAL.intersection(each) for each in wanted):
         words = frozenset(wanted).union(map(_fold, wanted) if takes else ())
         return lambda value: _text(value) in words or (takes and _fold(value) in words)
-    tests = [make_test(each, place, takes=takes) for each in wanted]
+    tests = [make_test(each, place, takes=takes, roots=roots) for each in wanted]
 
     def holds(value: Any) -> bool:
         judged = 0
@@ -294,15 +302,15 @@ def _one_of(wanted: Sequence[Any], place: Place, takes: bool) -> Holds:
     return holds
 
 
-def _matching(pattern: str, place: Place, takes: bool) -> Holds:
+def _matching(pattern: str, _place: Place, _takes: bool, _: Roots) -> Holds:
     search = _compile(pattern).search
     return lambda value: search(_readable(_text(value))) is not None
 
 
-_OPERATORS: Mapping[str, Callable[[Any, Place, bool], Holds]] = {
+_OPERATORS: Mapping[str, Callable[[Any, Place, bool, Roots], Holds]] = {
     "in": _one_of,
-    "min": lambda least, _place, _takes: _between(least, math.inf),
-    "max": lambda most, _place, _takes: _between(-math.inf, most),
+    "min": lambda least, *_: _between(least, math.inf),
+    "max": lambda most, *_: _between(-math.inf, most),
     "matches": _matching,
     "host": _at_hosts,
     "under": _under,

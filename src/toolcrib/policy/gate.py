@@ -23,6 +23,7 @@ from toolcrib.define.verdict import (
 )
 
 from .arguments import BoundRule, CallerArgumentRules
+from .conditions import Roots
 from .explain import own_words, reason_for, remedy_for, value_at_origin
 from .match import Groups, Inventory, RuleMatcher, matcher_for
 
@@ -47,13 +48,15 @@ class Facts:
 
     `host` holds every requirement that is met (`browser`, `model:openai`); `mentions` what the caller's own scopes
     name outright, which brings out optional tools; `additive` is the documents' reading of plugin-only allow lists.
-    `above` is the same of every parent that bounds the caller: it has none of what one of them would be refused.
+    `roots` are the names of the workspace's folder, which paths in rules may begin with. `above` is the same of every
+    parent that bounds the caller: it has none of what one of them would be refused.
     """
 
     owner: bool = True
     host: frozenset[str] = frozenset()
     mentions: frozenset[str] = frozenset()
     additive: bool = False
+    roots: tuple[str, ...] = ()
     above: "tuple[Facts, ...]" = ()
 
 
@@ -130,18 +133,19 @@ class _CompiledLayer:
                 return "ask", entry
         return "allow", None
 
-    def list_takers(self, tool: Tool) -> Iterator[BoundRule]:
+    def list_takers(self, tool: Tool, roots: Roots) -> Iterator[BoundRule]:
         """Yield the entries that take calls of a tool away, or ask about them."""
         for rule, matcher in self.argued:
             if rule.kind not in _GIVES and matcher.entry_for(tool.name) is not None:
-                yield BoundRule.of(rule, self.layer, tool)
+                yield BoundRule.of(rule, self.layer, tool, roots)
 
-    def list_givers(self, tool: Tool) -> tuple[BoundRule, ...]:
+    def list_givers(self, tool: Tool, roots: Roots) -> tuple[BoundRule, ...]:
         """Return the entries of which one must hold; none where the tool passes anyway, or is denied anyway."""
         name, allow = tool.name, self.allow
         if allow is None or allow.entry_for(name) or (self.lends_exec and name == "apply_patch"):
             return ()
-        return tuple(BoundRule.of(rule, self.layer, tool) for rule, matcher in self.gives if matcher.entry_for(name))
+        given = (rule for rule, matcher in self.gives if matcher.entry_for(name))
+        return tuple(BoundRule.of(rule, self.layer, tool, roots) for rule in given)
 
     def verdict(self, tool: Tool) -> Verdict:
         """Return this layer's verdict on a tool; the reason is the same for all that one entry decides."""
@@ -240,8 +244,8 @@ class _Judge:
         if name in self.bound:
             return self.bound[name]
         layers = [*self.sources.get(tool.source, ()), *self.everywhere, *self.asks]
-        takes = [rule for each in layers for rule in each.list_takers(tool)]
-        gives = [found for each in layers if (found := each.list_givers(tool))]
+        takes = [rule for each in layers for rule in each.list_takers(tool, self.facts.roots)]
+        gives = [found for each in layers if (found := each.list_givers(tool, self.facts.roots))]
         self.bound[name] = CallerArgumentRules(tool, takes, gives) if takes or gives else None
         return self.bound[name]
 

@@ -174,12 +174,13 @@ def _check_conditions(scope: _Scope, settings: PolicySettings, inventory: Invent
     def match(entry: str) -> set[str]:
         return _match([entry], inventory, within=scope.within)
 
+    roots = [root for names in settings.roots.values() for root in names]
     shut = _match(scope.rule.deny, inventory, within=scope.within) | _match(settings.tools.rule().deny, inventory)
     for rule in scope.rule.when:
         origin, named = f"{scope.origin}.{'alsoAllow' if rule.kind == 'also' else rule.kind}", match(rule.tool)
         if not named:
             yield _report_unknown(rule.tool, origin, inventory)
-        elif why := explain_dead(rule, [inventory.tools[name] for name in sorted(named)]):
+        elif why := explain_dead(rule, [inventory.tools[name] for name in sorted(named)], roots):
             yield _warn("dead", origin, f"{rule} can never hold: {why}", "correct the condition, or take it out")
         elif rule.kind == "deny" and (ways := find_ways_around(rule, scope.rule, shut, inventory.tools, match)):
             what = f"{rule} can be got around with {_list_some(ways, in_order=True)}"

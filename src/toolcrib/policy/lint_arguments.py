@@ -11,7 +11,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRule, Rule
 
 from .arguments import TAINT, place_of
-from .conditions import UnjudgedError, make_test
+from .conditions import Roots, UnjudgedError, make_test
 from .resolve import Roles, sender_key
 
 RoleFlaw = Literal["empty", "shadowed", "worn", "unknown"]
@@ -25,18 +25,18 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-def explain_dead(rule: ArgumentRule, tools: Iterable[Tool]) -> str:
-    """Say why a condition can hold for no call of these tools, "" when it can for some."""
-    why = ""
+def explain_dead(rule: ArgumentRule, tools: Iterable[Tool], roots: Roots = ()) -> str:
+    """Say why a condition can hold for no call of these tools, "" when it can for some; `roots` spell workspaces."""
+    why, when = "", json.loads(rule.when).items()
     for tool in tools:
-        found = [each for name, wanted in json.loads(rule.when).items() if (each := _explain_never(tool, name, wanted))]
+        found = [each for name, wanted in when if (each := _explain_never(tool, name, wanted, roots))]
         if not found:
             return ""
         why = why or found[0]
     return why
 
 
-def _explain_never(tool: Tool, name: str, wanted: Any) -> str:
+def _explain_never(tool: Tool, name: str, wanted: Any, roots: Roots) -> str:
     own, place = place_of(tool, name)
     schema, known = tool.parameters, tool.parameters.get("properties", {})
     tests = wanted if isinstance(wanted, Mapping) else {"in": [wanted]}
@@ -50,9 +50,10 @@ def _explain_never(tool: Tool, name: str, wanted: Any) -> str:
         return f"{name} cannot be at least {tests['min']} and at most {tests['max']}"
     if "in" in tests and not tests["in"]:
         return f"{name} can be none of no values"
-    globs = [each for each in (*tests.get("in", ()), tests.get("under")) if isinstance(each, str)]
-    if place == "path" and globs and all(_leads_out(each) for each in globs):
-        return f"no path of the workspace is {globs[0]!r}; write it from the root of the workspace, without .. or ~"
+    globs = [each for each in tests.get("in", ()) if isinstance(each, str)]
+    globs += [f"{tests['under']}/"] if "under" in tests else []
+    if place == "path" and globs and all(_leads_out(each, roots) for each in globs):
+        return f"no path of the workspace is {globs[0]!r}; write it from the root of the workspace, without .., ~ or \\"
     return _explain_value(name, tests, known[own])
 
 
@@ -83,8 +84,15 @@ def _fits(wanted: Any, values: Sequence[Any]) -> bool:
     return False
 
 
-def _leads_out(glob: str) -> bool:
-    return ".." in glob.split("/") or glob.startswith("~")
+def _leads_out(glob: str, roots: Roots) -> bool:
+    """Tell whether a glob means no path of a workspace: one from `/` may, unless it begins as where another lies."""
+    plain = glob.strip()
+    begins, star, _ = (plain + "*" * plain.endswith("/")).partition("*")
+    if ".." in plain.split("/") or "\\" in plain:
+        return True
+    if any(f"{begins}/".startswith(f"{root}/") or (star and f"{root}/".startswith(begins)) for root in roots):
+        return False
+    return plain.startswith(("~", *(f"/{root.split('/')[1]}/" for root in roots if root.startswith("/"))))
 
 
 def find_ways_around(

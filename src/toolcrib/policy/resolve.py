@@ -78,6 +78,12 @@ class ResolvedCaller:
         yield from dict.fromkeys(each or own or "" for each in (own, *keys) if each is not None)
 
     @property
+    def roots(self) -> tuple[str, ...]:
+        """The spellings of its workspace: its parent's, unless it has one of its own."""
+        own = (self.settings.roots.get(each.agent) for each in (self, *reversed(self.parents)))
+        return next(filter(None, own), self.settings.roots.get("", ()))
+
+    @property
     def subagents(self) -> tuple[tuple[str, SubagentSettings], ...]:
         """What its scopes say of subagents, and where."""
         return tuple((f"{origin}.subagents", tools.subagents) for origin, tools in self.scopes)

@@ -273,8 +273,9 @@ class PolicySettings:
 
     `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
     `narrowed` is a profile, `only` are the tools and `bounds` the layers of a job that bound everybody, besides what is
-    written in the file. `place` tells where a setting stands in the file itself, when that is an OpenClaw file.
-    `bounds_guests` is False for decisions from before direct messages had a default.
+    written in the file. `roots` are the names of the folder of each agent that has its own, "" those of everybody's.
+    `place` tells where a setting stands in the file itself, when that is an OpenClaw file. `bounds_guests` is
+    False for decisions from before direct messages had a default.
     """
 
     tools: ToolsSettings = field(default_factory=ToolsSettings)
@@ -290,4 +291,5 @@ class PolicySettings:
     only: tuple[str, ...] | None = None
     bounds: tuple[Layer, ...] = ()
     bounds_guests: bool = True
+    roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     place: Callable[[str], str] = field(default=str, repr=False)
