@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from secrets import token_hex
 from typing import Literal, Protocol, get_args
 
@@ -14,7 +14,7 @@ Period = Literal["hour", "day"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 OF_REPLIES: frozenset[Measure] = frozenset({"tokens", "cost"})
 
-_HOUR = 3600
+_SECONDS: Mapping[Period, int] = {"hour": 3_600, "day": 86_400}
 _ONE_EACH = {"sender": "one sender", "agent": "one agent"}
 _WARNING_SHARE = 0.8  # of a quota; whoever takes more is told
 
@@ -97,13 +97,9 @@ def has_room(windows: Sequence[QuotaWindow], found: Sequence[tuple[Taken, Taken]
 
 
 def window_around(per: Period, now: float) -> tuple[int, int]:
-    """Return when the hour or the day of local time that holds `now` began, and when it ends."""
-    local = datetime.fromtimestamp(now).astimezone()
-    if per == "day":
-        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-        return int(midnight.timestamp()), int((midnight + timedelta(days=1)).timestamp())
-    into = (local.minute * 60) + local.second  # an hour may begin at any minute of UTC's
-    return int(now) - into, int(now) - into + _HOUR
+    """Return when the hour or the day of UTC that holds `now` began, and when it ends."""
+    since = int(now) // _SECONDS[per] * _SECONDS[per]
+    return since, since + _SECONDS[per]
 
 
 class QuotaStore(Protocol):

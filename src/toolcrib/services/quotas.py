@@ -1,7 +1,7 @@
 """Quotas: count the calls, tokens and money that callers take, refuse what is over, and tell what is left.
 
-Hours and days are those of the local time of this machine. What is counted together is spelled in a `bucket`: the quota
-as written without its limits, and whom it is about.
+Hours and days are those of UTC, whatever the time zone of a process. What is counted together is spelled in a
+`bucket`: the quota as written without its limits, and whom it is about.
 """
 
 import asyncio
