@@ -97,6 +97,7 @@ def test_a_combination_is_named_though_somebody_else_loses_the_same_tool(
         ("quotas: [{tool: exec, per: day, calls: 5}]", ["quotas"]),
         ("web: {ssrf: {allowPrivate: [10.0.0.1]}}", ["web.ssrf"]),
         ("sandbox: {network: true}", ["sandbox"]),
+        ("mcpServers: {shop: {command: shop}}", ["mcpServers.shop"]),
         ("limits: {turns: 9}", []),
     ],
 )
@@ -116,6 +117,32 @@ def test_what_decides_about_calls_in_tools_is_said_to_differ(home: Path, tmp_pat
     told = "nobody gets or loses a tool; these differ, and are not compared by caller: "
     named = "tools.exec, tools.hosts, tools.denyAfterOutside, agents.dev.tools.exec"
     assert (answer.code, answer.out) == (1, f"{told}{named}\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("telegram:\n", "telegram:\n    dmPolicy: open\n    allowFrom: ['*']\n", ["dmPolicy", "allowFrom"]),
+        ("dev: {}", "dev: {workspace: /srv/dev}", ["workspace"]),
+        ("dev: {}", "dev: {subagents: {allowAgents: [main]}}", ["subagents"]),
+        ("{deny: [nodes]}", "{deny: [nodes], aliases: {shell: exec}}", ["aliases"]),
+    ],
+)
+def test_who_comes_in_and_where_agents_work_is_said_to_differ(
+    old: str, new: str, named: list[str], home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    answer = ask(capsys, "policy", "diff", home, changed(tmp_path, old, new), "--json")
+    beside = [each.rpartition(".")[2] for each in answer.json.get("beside", [])]
+    assert (answer.json["changes"], beside, answer.code) == ([], named, 1)
+
+
+def test_explain_says_what_of_a_policy_on_trial_is_not_tried(home: Path, tmp_path: Path, capsys: Capture) -> None:
+    crib_file(tmp_path, HOME.replace("{deny: [nodes]}", "{deny: [nodes], hosts: {deny: [a.example]}}"), "next.yaml")
+    trial = crib_file(tmp_path, f"{HOME}policy: {{shadow: next.yaml}}\n", "trial.yaml")
+    assert ask(capsys, "explain", "ls", "--config", trial, "--json").json["shadowBeside"] == ["tools.hosts"]
+    assert "Not on trial, though other there: tools.hosts." in ask(capsys, "explain", "ls", "--config", trial).out
+    crib_file(tmp_path, HOME, "next.yaml")
+    assert "shadowBeside" not in ask(capsys, "explain", "ls", "--config", trial, "--json").json
 
 
 def test_a_chat_that_lets_nobody_in_hides_no_change_of_another(tmp_path: Path, capsys: Capture) -> None:

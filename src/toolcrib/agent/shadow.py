@@ -21,11 +21,15 @@ log = logging.getLogger("toolcrib")
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """The belts of a policy on trial; `extra` are the tools of the belt that counts which are in no catalog."""
+    """The belts of a policy on trial; `extra` are the tools of the belt that counts which are in no catalog.
+
+    `untried` are keys that differ there, decide about calls, and are not judged.
+    """
 
     belts: Belts
     extra: tuple[Tool, ...]
     record: Record
+    untried: tuple[str, ...] = ()
 
     def find_differences(self, caller: Caller, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
         """Yield the verdicts that would be others, as they would be."""

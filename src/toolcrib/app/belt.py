@@ -24,7 +24,7 @@ from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Wo
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
 from toolcrib.backends.web.search import HttpProvider, make_provider
 from toolcrib.config.channels import list_abilities
-from toolcrib.config.load import Loaded, SettingsInForce
+from toolcrib.config.load import Loaded, SettingsInForce, list_unjudged
 from toolcrib.config.settings import Config
 from toolcrib.define.approval import CHANGE
 from toolcrib.define.caller import Caller, Sender
@@ -189,6 +189,7 @@ class BeltSource:
             own = self.belts.settings
             policy = replace(trial.policy, mandates=own.mandates, roots=own.roots)
             self._on_trial = Belts(self.catalog, policy, host=_host_facts(trial.config))
+            self._untried = tuple(list_unjudged(loaded.config, trial.config))
 
     def make_belts(self, loaded: Loaded, problems: tuple[Problem, ...] = ()) -> Belts:
         """Return the belts that a configuration gives, over the tools that there are now."""
@@ -253,7 +254,8 @@ class BeltSource:
         belts = self.belts.narrow(profile, only, own, bounds)
         pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver, grants=None)
         if self._on_trial is not None:
-            shadow = Shadow(self._on_trial.narrow(profile, only, own, bounds), own, pipeline.record)
+            trial = self._on_trial.narrow(profile, only, own, bounds)
+            shadow = Shadow(trial, own, pipeline.record, self._untried)
             pipeline = replace(pipeline, shadow=shadow)
         return Belt(
             caller=caller,

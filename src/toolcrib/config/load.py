@@ -169,22 +169,37 @@ def list_fixed(old: settings.Config, new: settings.Config) -> list[str]:
 
 
 # what of `tools` and of an agent's own is about calls, and not about who has a tool
-_CALLS = ("exec", "hosts", "ask_after_outside", "deny_after_outside", "hooks", "review", "message", "agent_to_agent")
+_CALLS = (
+    "exec", "hosts", "ask_after_outside", "deny_after_outside", "hooks", "review", "message", "agent_to_agent",
+    "aliases",
+)  # fmt: skip
+_ADMITTED = ("enabled", "dm_policy", "allow_from")  # of a channel: who comes to speak there at all
 _JUDGED = {"mode": "off", "workspace_access": "rw"}  # of the sandbox, by every layer
+
+
+_Names = tuple[str, ...]
 
 
 def list_unjudged(old: settings.Config, new: settings.Config) -> list[str]:
     """Return in which keys two configurations differ that decide about calls, and not about who has a tool."""
-    pairs: list[tuple[str, settings.ToolSettings, settings.ToolSettings]] = [("tools", old.tools, new.tools)]
+    pairs: list[tuple[str, policies.Section, policies.Section, _Names]] = [("tools", old.tools, new.tools, _CALLS)]
     for id in dict.fromkeys(id for config in (old, new) for id, _ in config.list_agents()):
-        one, other = (own.tools if (own := config.agent(id)) else settings.ToolSettings() for config in (old, new))
-        pairs.append((f"agents.{id}.tools", one, other))
+        one, other = (config.agent(id) or settings.AgentSettings() for config in (old, new))
+        pairs.append((f"agents.{id}.tools", one.tools, other.tools, _CALLS))
+        pairs.append((f"agents.{id}", one, other, ("workspace", "subagents")))
+    for id in dict.fromkeys((*old.channels, *new.channels)):
+        here, there = (config.channels.get(id, channels.ChannelSettings()) for config in (old, new))
+        pairs.append((f"channels.{id}", here, there, _ADMITTED))
     found = [
         f"{place}.{type(one).model_fields[name].alias or name}"
-        for place, one, other in pairs
-        for name in _CALLS
+        for place, one, other, names in pairs
+        for name in names
         if getattr(one, name, None) != getattr(other, name, None)
     ]
+    for id in dict.fromkeys((*old.mcp_servers, *new.mcp_servers)):
+        servers = (config.mcp_servers.get(id) for config in (old, new))
+        first, second = (each and each.model_copy(update={"tools": None}) for each in servers)
+        found += [f"mcpServers.{id}"] if first != second else []
     found += [name for name in ("quotas", "workspace") if _differ(name, old, new)]
     found += ["approvals.always"] if old.approvals.always != new.approvals.always else []
     found += ["sandbox"] if old.sandbox.model_copy(update=_JUDGED) != new.sandbox.model_copy(update=_JUDGED) else []

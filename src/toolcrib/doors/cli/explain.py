@@ -90,6 +90,8 @@ def command(
         click.echo(f"This conversation holds content from {', '.join(map(escape, told['taint']))}.")
     for other in told.get("shadow", ()):
         click.secho(f"On trial (policy.shadow) {explain_sentence(Verdict(**other))}.", fg="yellow")
+    if untried := told.get("shadowBeside"):
+        click.secho(f"Not on trial, though other there: {', '.join(untried)}.", fg="yellow")
     for doubt in told.get("uncertain", ()):
         click.secho(f"Not certain: {doubt}.", fg="yellow")
     if tool is None:
@@ -173,6 +175,7 @@ def _explain_here(
     if (shadow := handle.pipeline.shadow) is not None:
         verdicts = [handle.verdicts[name] for name in ([only] if only else handle.verdicts)]
         extras["shadow"] = [asdict(other) for other in shadow.find_differences(caller, verdicts)]
+        extras["shadowBeside"] = list(shadow.untried)
     return {**answer, **{name: told for name, told in extras.items() if told}}
 
 
