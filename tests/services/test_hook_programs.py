@@ -70,7 +70,7 @@ async def test_a_program_can_say_no_and_one_that_fails_has(
 
 async def test_it_is_told_of_the_call_and_may_change_it_and_add_to_what_came_back(tmp_path: Path) -> None:
     seen = tmp_path / "w" / "seen.json"
-    look = {"on": "BeforeTool", "run": ["sh", "-c", "cat > seen.json"], "tools": ["Write|read"]}
+    look = {"on": "BeforeTool", "run": ["sh", "-c", f"cat > {seen}"], "tools": ["Write|read"]}
     other = say({"hookSpecificOutput": {"updatedInput": {"path": "b.txt"}}}, tools=["read"])
     after = say({"hookSpecificOutput": {"additionalContext": "and more"}}, on="PostToolUse", tools=["group:fs"])
     result = await call(tmp_path, [look, other, after], "read", {"path": "a.txt"})
@@ -82,6 +82,7 @@ async def test_it_is_told_of_the_call_and_may_change_it_and_add_to_what_came_bac
         "read",
         "a.txt",
     )
+    assert event["cwd"] == str(tmp_path / "w")
 
 
 async def test_an_optional_one_may_fail_and_others_are_not_asked_about_what_is_not_theirs(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ async def post(to: Address, tags: frozenset[str]) -> str:
 async def test_it_is_shown_every_argument_as_json_whatever_its_type(tmp_path: Path) -> None:
     event = tmp_path / "event.json"
     answer = {"hookSpecificOutput": {"updatedInput": {"tags": ["z"]}}}
-    run = ["sh", "-c", f"cat > event.json; echo '{json.dumps(answer)}'"]
+    run = ["sh", "-c", f"cat > {event}; echo '{json.dumps(answer)}'"]
     config = {"workspace": {"root": str(tmp_path)}, "tools": {"hooks": [{"on": "PreToolUse", "run": run}]}}
     async with toolcrib.open(config, state=tmp_path / "state", tools=[post]) as crib:
         sent = {"to": {"host": "a.test", "key": "1"}, "tags": ["b", "a"]}
@@ -290,6 +291,31 @@ async def test_nothing_runs_as_a_hook_that_a_model_could_have_put_there(
     assert result.status == "error"
 
 
+@pytest.mark.parametrize("host", ["sandbox", "host"])
+@pytest.mark.parametrize(
+    "run", [["make", "-s"], ["sh", "-c", "make -s"], ["git", "look"], ["sh", "-c", ". ${PWD}/planted"]], ids=str
+)
+async def test_no_program_finds_where_it_starts_what_a_model_could_have_put_there(
+    tmp_path: Path, host: str, run: list[str]
+) -> None:
+    (tmp_path / "w" / ".git" / "refs").mkdir(parents=True)
+    (tmp_path / "w" / ".git" / "objects").mkdir()
+    (tmp_path / "w" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / "w" / ".git" / "config").write_text("[alias]\n\tlook = !echo {}\n")
+    (tmp_path / "w" / "Makefile").write_text("all:\n\t@echo {}\n")
+    (tmp_path / "w" / "planted").write_text("#!/bin/sh\necho {}\n")
+    (tmp_path / "w" / "planted").chmod(0o755)
+    hook = {"on": "PreToolUse", "run": run, "host": host}
+    assert (await call(tmp_path, [hook], "read", {"path": "a.txt"})).status == "error"
+
+
+@pytest.mark.parametrize("host", ["sandbox", "host"])
+async def test_what_was_accepted_runs_in_the_workspace(tmp_path: Path, host: str) -> None:
+    accept(tmp_path, "hook.sh", 'test -f a.txt && echo "{}"')
+    hook = {"on": "PreToolUse", "run": ["sh", "hook.sh"], "host": host}
+    assert (await call(tmp_path, [hook], "read", {"path": "a.txt"})).status == "ok"
+
+
 async def test_on_the_bare_host_a_copy_runs_of_what_was_accepted(tmp_path: Path) -> None:
     accept(tmp_path, "hook.sh", """echo "{\\"decision\\": \\"deny\\", \\"reason\\": \\"$0 $1\\"}" """)
     hooks = [{"on": "PreToolUse", "run": ["sh", "hook.sh", "strict"], "host": "host"}]
@@ -302,7 +328,7 @@ async def test_a_file_of_the_workspace_that_is_called_like_a_word_of_the_command
     (tmp_path / "w").mkdir()
     for name in ("sh", "-c"):
         (tmp_path / "w" / name).write_text("anything")
-    hooks = [say({}), {"on": "PreToolUse", "run": ["bash", "-ec", "cat > ./log; /usr/bin/env true"]}]
+    hooks = [say({}), {"on": "PreToolUse", "run": ["bash", "-ec", "cat > /dev/null; /usr/bin/env true"]}]
     assert (await call(tmp_path, hooks, "read", {"path": "a.txt"})).status == "ok"
 
 

@@ -119,8 +119,7 @@ class HookProgram:
         return await self._run(ctx.caller, {**about, "tool_name": ctx.call.name, **more})
 
     async def _run(self, caller: Caller, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        given = orjson.dumps(event, default=str)
-        code, out, err = await self._runner.run_named(caller, self.settings, given)
+        code, out, err = await self._runner.run_named(caller, self.settings, event)
         return read_printed(code, out, err)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
+import orjson
+
 from toolcrib.config.settings import ExecSettings, SettingsSource
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
@@ -33,6 +35,7 @@ from .processes import ExecTarget, Permit, Processes, remember
 from .repository import explain_odd_repository, find_inside, read_inside
 
 TOOL = "exec"
+_Event = Mapping[str, Any]
 
 _DEFAULT_SECONDS, _MAX_SECONDS = 1_800.0, 21_600.0
 _DEFAULT_SHOWN_CHARS, _MAX_SHOWN_CHARS = 50_000, 200_000
@@ -219,9 +222,10 @@ class CommandRunner:
 
     # programs that the configuration names
 
-    async def run_named(self, caller: Caller, program: NamedProgram, given: bytes) -> tuple[int | None, bytes, bytes]:
-        """Run what the operator wrote down, unjudged, where the caller's commands run; return its exit code, None when
-        it was ended, and what it wrote to stdout and to stderr. A file of the workspace runs as it was accepted.
+    async def run_named(self, caller: Caller, program: NamedProgram, told: _Event) -> tuple[int | None, bytes, bytes]:
+        """Run what the operator wrote down, unjudged, told of something; return its exit code, None when it was ended,
+        and what it wrote to stdout and to stderr. A file of the workspace runs as it was accepted, and there; all else
+        runs in `/`: what a program finds where it starts (a Makefile) nobody has accepted.
         """
         known = self._rules_of(caller)
         root, words = os.path.realpath(known.root), list(program.run)
@@ -236,11 +240,11 @@ class CommandRunner:
         with ExitStack() as stack:
             if held and is_host:  # nothing keeps a file there as it is, so that a copy runs
                 words = stack.enter_context(_copy_held(root, words, held))
+            start = "" if held else "cd /; "
             # stdout first, then stderr behind a zero: the streams of a command come as one
-            line = f"exec 3>&1; e=$({shlex.join(words)} 2>&1 >&3 3>&-); c=$?; printf '\\0%s' \"$e\"; exit $c"
-            command = Command(line=line, env=env, stdin=given, held=held)
-            limits = replace(known.target.limits, seconds=float(program.timeout_sec))
-            running = await shell.start(command, limits)
+            line = f"exec 3>&1; {start}e=$({shlex.join(words)} 2>&1 >&3 3>&-); c=$?; printf '\\0%s' \"$e\"; exit $c"
+            command = Command(line=line, env=env, stdin=orjson.dumps({**told, "cwd": root}, default=str), held=held)
+            running = await shell.start(command, replace(known.target.limits, seconds=float(program.timeout_sec)))
             try:
                 ended = await running.wait()
             finally:
