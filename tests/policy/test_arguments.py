@@ -1,6 +1,7 @@
 """Rules about arguments: what a condition means, what is refused, and how explain and lint say it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -292,3 +293,26 @@ def test_what_gives_after_a_source_means_that_source_and_none_that_only_goes_bac
     assert is_met("allow", "write", when, {"taint": ["web:b", "web:c"]}) is True
     assert is_met("allow", "write", when, {"taint": ["web:b", "agent:clerk after web:b"]}) is False
     assert is_met("allow", "write", when, {"taint": ["others"]}) is False
+
+
+def test_of_every_list_that_gives_an_entry_must_hold() -> None:
+    lists = [{"allow": [{"tool": "write", "when": {"path": glob}}]} for glob in ("docs/**", "*.md")]
+    crib = crib_of({"tools": lists[0], "agents": {"dev": {"tools": lists[1]}}})
+    belt = crib.belt(replace(OWNER, agent="dev"))
+    rules = belt.selection.rules_about and belt.selection.rules_about(belt.tools["write"])
+    assert rules
+    assert [path for path in ("docs/a.md", "docs/a.txt", "b.md") if not rules.judge({"path": path})] == ["docs/a.md"]
+
+
+def test_what_the_lists_of_a_plugin_say_of_calls_counts() -> None:
+    crib = crib_of({"plugins": {"weather": {"tools": {"deny": [{"tool": "forecast", "when": {"taint": "web"}}]}}}})
+    belt = crib.belt(OWNER)
+    rules = belt.selection.rules_about and belt.selection.rules_about(belt.tools["forecast"])
+    assert rules
+    assert [rules.judge({"taint": taint}) is None for taint in (["web:a"], [])] == [False, True]
+
+
+def test_a_list_with_an_entry_about_arguments_is_none_of_plugins_alone() -> None:
+    allow = ["weather", {"tool": "read", "when": {"path": "docs/**"}}]
+    belt = crib_of({"tools": {"pluginOnlyAllow": "additive", "allow": allow}}).belt(OWNER)
+    assert set(belt.tools) == {"forecast", "radar", "read"}

@@ -1,5 +1,6 @@
 """Direct messages: a guest has what a rule for direct messages says, and without one no more than `messaging`."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,3 +101,10 @@ def test_a_sender_may_be_called_like_a_setting() -> None:
     config = direct(toolsBySender={"default": {"allow": ["read"]}})
     verdict = crib_of(config).belt(Caller(channel="telegram", sender=Sender(id="default"))).verdicts["exec"]
     assert verdict.reason == "not in allow (channels.telegram.direct.toolsBySender.default)"
+
+
+def test_whoever_writes_directly_by_their_word_and_by_their_key_is_bound_by_both() -> None:
+    config = {"channels": {"slack": {"direct": {"tools": {"allow": ["*"]}}}, "telegram": {"direct": {}}}}
+    caller = Caller(channel="slack", sender=Sender(id="7"))
+    assert "read" in crib_of(config).belt(caller).tools
+    assert "read" not in crib_of(config).belt(replace(caller, session="agent:main:telegram:dm:7")).tools

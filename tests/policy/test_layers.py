@@ -454,3 +454,30 @@ def test_a_child_is_as_deep_as_it_was_started_however_the_session_is_called(key:
     grandchild = child_of(crib.loaded.policy, child, "inner", "agent:inner:subagent:2")
     assert "generalist" in crib.belt(child).tools
     assert "generalist" not in crib.belt(grandchild).tools
+
+
+def test_a_child_is_bound_by_what_its_parents_scope_says_of_the_childs_model() -> None:
+    crib = crib_of({"agents": {"clerk": {"tools": {"byProvider": {"google": {"deny": ["write"]}}}}}})
+    parent = Caller(agent="clerk", provider="anthropic")
+    child = replace(child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1"), provider="google")
+    assert "write" in crib.belt(parent).tools
+    assert "write" not in crib.belt(child).tools
+
+
+def test_every_parent_bounds_a_child_and_not_the_nearest_alone(has: Has) -> None:
+    models: dict[str, Any] = {"agent": "free", "provider": "openai", "parents": ("main", "mid")}
+    assert has({}, "apply_patch", **models, parent_models=("openai:gpt", "openai:gpt"))
+    assert not has({}, "apply_patch", **models, parent_models=("anthropic:opus", "openai:gpt"))
+
+
+def test_what_bounds_a_subagent_bounds_those_that_it_starts(has: Has) -> None:
+    config = {"agents": {"mid": {"tools": {"subagents": {"tools": {"deny": ["read"]}}}}}}
+    assert has(config, "read", agent="free", parents=("mid",))  # which is no subagent there
+    assert not has(config, "read", agent="free", parents=("main", "mid"))
+
+
+def test_a_child_is_in_the_sandbox_of_its_parent_and_remembers_the_models_of_all() -> None:
+    policy = load({"agents": {"boxed": {"sandbox": "all"}}}, {}).policy
+    parent = Caller(agent="boxed", provider="openai", parents=("main",))  # whose own parent's model nobody knows
+    child = child_of(policy, parent, "worker", "agent:worker:subagent:1")
+    assert (child.sandboxed, child.parent_models) == (True, ("openai", "openai"))
