@@ -208,7 +208,9 @@ def _side_by_side(cases: Sequence[Case], rows: Rows) -> list[Finding]:
     timed = [at for at, case in enumerate(cases) if case.file == _TIMED]
     others = [at for at, case in enumerate(cases) if case.file != _TIMED]
     chunks = [timed, *[others[at : at + _CHUNK] for at in range(0, len(others), _CHUNK)]]
-    with ProcessPoolExecutor(min((os.cpu_count() or 1) * 3 // 2 + 1, _WORKERS), initializer=_keep, initargs=(rows,)) as pool:
+    with ProcessPoolExecutor(
+        min((os.cpu_count() or 1) * 3 // 2 + 1, _WORKERS), initializer=_keep, initargs=(rows,)
+    ) as pool:
         judged = pool.map(_judge_all, [[cases[at] for at in chunk] for chunk in chunks])
         found = {
             at: each for chunk, told in zip(chunks, judged, strict=True) for at, each in zip(chunk, told, strict=True)

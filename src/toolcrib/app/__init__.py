@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
-from weakref import finalize
 
 from toolcrib.adapter import losses
 from toolcrib.adapter.trim import redact_value
@@ -406,9 +405,9 @@ def build(
     settings.on_change(belts.renew, models.forget)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
-    exits.callback(stop_redacting := LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install())
+    exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install(exits))
     _close_in_turn(exits, [kept, models, *features, turns, starter, *turn_features])
-    crib = Crib(
+    return Crib(
         _Parts(
             settings=settings,
             agents=agents,
@@ -421,8 +420,6 @@ def build(
             exits=exits,
         )
     )
-    finalize(crib, stop_redacting).atexit = False  # who drops a crib without closing it leaves nothing in the log
-    return crib
 
 
 def _view_of(

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
+from weakref import finalize
 
 import re2
 
@@ -175,13 +176,15 @@ class LogRedactor(logging.Filter):
             text = each.sub(lambda _: "…", text.encode(errors="replace").decode())  # re2 takes no half characters
         return self._values(text)
 
-    def install(self) -> Callable[[], None]:
-        """Begin; return what ends it."""
+    def install(self, owner: object) -> Callable[[], object]:
+        """Begin; return what ends it, as does the end of an owner that nobody closed."""
         log = logging.getLogger("toolcrib")
         if self._values is str and not self._patterns:
             return lambda: None  # there is nothing to hide, and every line would be read for it
         log.addFilter(self)
-        return lambda: log.removeFilter(self)
+        end = finalize(owner, log.removeFilter, self)
+        end.atexit = False
+        return end
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change the record; it is always logged."""
