@@ -53,7 +53,8 @@ def _explain_never(tool: Tool, name: str, wanted: Any, roots: Roots) -> str:
     globs = [each for each in tests.get("in", ()) if isinstance(each, str)]
     globs += [f"{tests['under']}/"] if "under" in tests else []
     if place == "path" and globs and all(_leads_out(each, roots) for each in globs):
-        return f"no path of the workspace is {globs[0]!r}; write it from the root of the workspace, without .., ~ or \\"
+        how = "write it from the root of the workspace, or whole and without links, and without .. or \\"
+        return f"no path of the workspace is {globs[0]!r}; {how}"
     return _explain_value(name, tests, known[own])
 
 
