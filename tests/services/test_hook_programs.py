@@ -228,13 +228,16 @@ async def test_a_yes_of_a_program_lifts_no_deny(tmp_path: Path) -> None:
     assert result.status == "error"
 
 
-async def test_a_program_of_the_workspace_runs_once_it_is_accepted_and_only_as_it_is(tmp_path: Path) -> None:
+async def test_a_program_of_the_workspace_runs_once_it_is_accepted_and_only_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     work = tmp_path / "w"
     work.mkdir()
     (work / "hook.sh").write_text("cat > /dev/null")
     hooks = [{"on": "PreToolUse", "run": ["sh", "hook.sh"]}]
     refused = await call(tmp_path, hooks, "read", {"path": "a.txt"})
     assert "nobody has accepted it" in refused.plain_text
+    assert ("nobody has accepted it" in caplog.text, "Traceback" in caplog.text) == (True, False)
     hook = work / "hook.sh"
     yes = Accepted(digest=hash_file(hook.read_bytes()), name="hook.sh", file=str(hook), at=1.5)
     open_accepted({}, tmp_path / "state").accept(yes)

@@ -113,7 +113,8 @@ def apply_guard(
             how = f"failed ({type(said).__name__})"
         case _:
             how = f"said {type(said).__name__}, which is no Block, Rewrite or Ask"
-    log.error("guard %s %s, before %s", guard.name, how, tool.name, exc_info=_as_exception(said))
+    cause = None if isinstance(said, ToolError) else _as_exception(said)  # that one has said all there is to know
+    log.error("guard %s %s, before %s", guard.name, how, tool.name, exc_info=cause)
     if not guard.optional:
         raise ToolError(f"{guard.name} {how}, so {tool.name} was not run", code="blocked")
     return args
