@@ -405,7 +405,7 @@ def build(
     settings.on_change(belts.renew, models.forget)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
-    exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install(exits))
+    exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install(settings))
     _close_in_turn(exits, [kept, models, *features, turns, starter, *turn_features])
     return Crib(
         _Parts(
