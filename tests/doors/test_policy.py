@@ -136,6 +136,32 @@ def test_who_comes_in_and_where_agents_work_is_said_to_differ(
     assert (answer.json["changes"], beside, answer.code) == ([], named, 1)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "channels: {telegram: {allowFrom: ['role:Kids']}}",
+        "quotas: [{who: 'role:kids', per: day, calls: 5}]",
+    ],
+)
+def test_other_members_of_a_role_that_lets_in_or_is_counted_are_said_to_differ(
+    use: str, tmp_path: Path, capsys: Capture
+) -> None:
+    old = crib_file(tmp_path, f"roles: {{kids: ['id:7'], men: ['id:1']}}\n{use}\n", "old.yaml")
+    new = crib_file(tmp_path, f"roles: {{kids: ['id:7', 'id:8'], men: []}}\n{use}\n", "new.yaml")
+    answer = ask(capsys, "policy", "diff", old, new, "--json")
+    assert (answer.json["changes"], answer.json.get("beside", []), answer.code) == ([], ["roles.kids"], 1)
+    assert ask(capsys, "policy", "diff", old, old).code == 0
+
+
+def test_a_role_that_lets_in_is_no_sender_of_its_own(tmp_path: Path, capsys: Capture) -> None:
+    text = "roles: {kids: ['id:7']}\nchannels: {telegram: {allowFrom: ['role:kids', 'id:9']}}\n"
+    config = crib_file(tmp_path, text)
+    told = ask(capsys, "who", "exec", "--config", config)
+    assert (told.code, "role:" in told.out, "id:7" in told.out, "id:9" in told.out) == (0, False, True, True)
+    proven = ask(capsys, "policy", "prove", "--never", "gateway", "--except", "owner", "--config", config)
+    assert (proven.code, "It holds" in proven.out) == (0, True)
+
+
 def test_explain_says_what_of_a_policy_on_trial_is_not_tried(home: Path, tmp_path: Path, capsys: Capture) -> None:
     crib_file(tmp_path, HOME.replace("{deny: [nodes]}", "{deny: [nodes], hosts: {deny: [a.example]}}"), "next.yaml")
     trial = crib_file(tmp_path, f"{HOME}policy: {{shadow: next.yaml}}\n", "trial.yaml")

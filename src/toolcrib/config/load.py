@@ -200,10 +200,22 @@ def list_unjudged(old: settings.Config, new: settings.Config) -> list[str]:
         servers = (config.mcp_servers.get(id) for config in (old, new))
         first, second = (each and each.model_copy(update={"tools": None}) for each in servers)
         found += [f"mcpServers.{id}"] if first != second else []
+    found += _list_changed_roles(old, new)
     found += [name for name in ("quotas", "workspace") if _differ(name, old, new)]
     found += ["approvals.always"] if old.approvals.always != new.approvals.always else []
     found += ["sandbox"] if old.sandbox.model_copy(update=_JUDGED) != new.sandbox.model_copy(update=_JUDGED) else []
     return [*found, "web.ssrf"] if old.web.ssrf != new.web.ssrf else found
+
+
+def _list_changed_roles(old: settings.Config, new: settings.Config) -> list[str]:
+    """Return the roles of which others are members, and who is decides who comes to speak or what is counted."""
+    named = {
+        fold_name(word) for each in (old, new) for channel in each.channels.values() for word in channel.allow_from
+    }
+    named |= {fold_name(quota.who or "") for each in (old, new) for quota in each.quotas}
+    one, other = ({f"role:{fold_name(name)}": set(held) for name, held in each.roles.items()} for each in (old, new))
+    found = (name for name in dict.fromkeys((*one, *other)) if name in named and one.get(name) != other.get(name))
+    return [f"roles.{name.removeprefix('role:')}" for name in found]
 
 
 def _differ(section: str, old: settings.Config, new: settings.Config) -> bool:

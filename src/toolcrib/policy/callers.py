@@ -148,7 +148,7 @@ def _list_senders(chats: Iterable[Sequence[GroupPolicy]], known: Iterable[str]) 
             keys += entry.by_sender
             if entry.tools is not None or any(key.strip() == "*" for key in entry.by_sender):
                 break  # it speaks about everybody
-    keys = [key for key in keys if not is_role(key)]  # its members are known
+    keys, known = ([key for key in each if not is_role(key)] for each in (keys, known))  # members of roles are known
     bare = [Sender(username=key.strip()) for key in keys if sender_key(key)[0] is None]
     senders = [to_sender(key) for key in (*keys, *known) if key.strip() != "*"]
     return list(dict.fromkeys((*senders, *bare, ANYBODY)))
