@@ -313,6 +313,23 @@ async def test_no_program_finds_where_it_starts_what_a_model_could_have_put_ther
 
 
 @pytest.mark.parametrize("host", ["sandbox", "host"])
+async def test_an_accepted_file_that_is_only_read_brings_no_program_back_into_the_workspace(
+    tmp_path: Path, host: str
+) -> None:
+    accept(tmp_path, "terms.jq", "{}")
+    (tmp_path / "w" / "Makefile").write_text("all terms.jq:\n\t@touch planted\n.PHONY: all terms.jq\n")
+    hook: dict[str, Any] = {"on": "PreToolUse", "run": ["make", "-s", "all", "terms.jq"], "host": host}
+    assert (await call(tmp_path, [hook], "read", {"path": "a.txt"})).status == "error"
+    assert not (tmp_path / "w" / "planted").exists()
+    hook["run"] = ["jq", "-f", "terms.jq"]
+    assert (await call(tmp_path, [hook], "read", {"path": "a.txt"})).plain_text == "a"
+    hook |= {"run": ["awk", "--file=./terms.jq"]}
+    said = await call(tmp_path, [{**hook, "host": host}], "read", {"path": "a.txt"})
+    assert "no JSON object" not in said.plain_text
+    assert ("a word of its own" in said.plain_text) is (host == "host")
+
+
+@pytest.mark.parametrize("host", ["sandbox", "host"])
 async def test_what_was_accepted_runs_in_the_workspace(tmp_path: Path, host: str) -> None:
     accept(tmp_path, "hook.sh", 'test -f a.txt && echo "{}"')
     hook = {"on": "PreToolUse", "run": ["sh", "hook.sh"], "host": host}

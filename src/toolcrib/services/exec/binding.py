@@ -131,6 +131,12 @@ def list_operands(words: Sequence[str]) -> Iterator[str]:
             yield from filter(None, (word.partition("=")[2], word[2:]))
 
 
+def spell_whole(root: str, word: str, path: str) -> str:
+    """Return a word of a program that names this file of a workspace by its whole path, others as they are."""
+    named = [each for each in list_operands([word]) if os.path.normpath(os.path.join(root, each)) == path]  # noqa: PTH118
+    return word.removesuffix(named[0]) + path if named else word
+
+
 def find_code(argv: Sequence[str]) -> tuple[list[str], bool]:
     """Return the words of a command, and of what it starts, that name what runs: a program by its path, and what an
     interpreter is given first; and whether Python is given a module or a line instead, and looks around for more.

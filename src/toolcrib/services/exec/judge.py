@@ -30,7 +30,7 @@ from toolcrib.policy.command.rules import base_name, dump_rules
 from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.threads import in_thread
 
-from .binding import bind, explain_unbound, find_code, list_operands, look_at_files
+from .binding import bind, explain_unbound, find_code, list_operands, look_at_files, spell_whole
 from .processes import ExecTarget, Permit, Processes, remember
 from .repository import explain_odd_repository, find_inside, read_inside
 
@@ -223,9 +223,8 @@ class CommandRunner:
     # programs that the configuration names
 
     async def run_named(self, caller: Caller, program: NamedProgram, told: _Event) -> tuple[int | None, bytes, bytes]:
-        """Run what the operator wrote down, unjudged, told of something; return its exit code, None when it was ended,
-        and what it wrote to stdout and to stderr. A file of the workspace runs as it was accepted, and there; all else
-        runs in `/`: what a program finds where it starts (a Makefile) nobody has accepted.
+        """Run what the operator wrote down, unjudged; return its exit code (None: it was ended), its stdout and stderr.
+        An accepted file of the workspace runs there; all else in `/`: what lies where it starts nobody has accepted.
         """
         known = self._rules_of(caller)
         root, words = os.path.realpath(known.root), list(program.run)
@@ -237,10 +236,11 @@ class CommandRunner:
         env = build_environment(self._environ, rules.trusted, rules.env, terminal=False)
         if held or looks_around:  # what lies beside it, or where it runs, is no code, whatever it is called
             env |= {"PYTHONSAFEPATH": "1"}
+        start = "" if held and any(os.path.normpath(os.path.join(root, each)) == held[0] for each in code) else "cd /; "  # noqa: PTH118
+        words = [spell_whole(root, word, held[0]) for word in words] if held and start else words
         with ExitStack() as stack:
             if held and is_host:  # nothing keeps a file there as it is, so that a copy runs
                 words = stack.enter_context(_copy_held(root, words, held))
-            start = "" if held else "cd /; "
             # stdout first, then stderr behind a zero: the streams of a command come as one
             line = f"exec 3>&1; {start}e=$({shlex.join(words)} 2>&1 >&3 3>&-); c=$?; printf '\\0%s' \"$e\"; exit $c"
             command = Command(line=line, env=env, stdin=orjson.dumps({**told, "cwd": root}, default=str), held=held)
