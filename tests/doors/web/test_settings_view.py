@@ -100,6 +100,26 @@ async def test_a_conflict_is_said_and_the_draft_is_kept(tmp_path: Path) -> None:
         await page.locator("del").filter(has_text="limits: { turns: 9 }").wait_for()  # what saving would take away
 
 
+async def test_what_stands_beside_the_text_is_that_of_the_file_as_it_is_now(tmp_path: Path) -> None:
+    path = write_config(tmp_path)
+    async with page_of(path, state=tmp_path / "state") as world:
+        page = await visit_settings(world)
+        await edit_and_review(page, "[exec]", "[exec, write]")
+        await page.get_by_role("button", name="Save", exact=True).press("Enter")
+        await page.get_by_text("Changed: tools.deny").wait_for()
+        await page.get_by_role("row", name="tools.deny").get_by_text('["exec","write"]').wait_for()
+        # whoever saved by the keyboard goes on from what is said of it
+        assert "Changed: tools.deny" in await page.evaluate("document.activeElement.textContent")
+
+        await edit(page, "profile: coding", "profile: [")
+        path.write_text(path.read_text().replace("profile: coding", "profile: minimal"))
+        await page.get_by_role("button", name="Review changes").click()
+        await page.get_by_role("listitem").get_by_text("not valid YAML").wait_for()
+        await page.get_by_role("button", name="Discard the draft").click()
+        told = "() => document.querySelector('.editor textarea').value.includes('profile: minimal')"
+        await page.wait_for_function(told)
+
+
 async def test_a_draft_that_cannot_count_is_refused_in_a_sentence_with_its_line(tmp_path: Path) -> None:
     path = write_config(tmp_path)
     async with page_of(path, state=tmp_path / "state") as world:

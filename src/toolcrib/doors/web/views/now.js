@@ -35,7 +35,8 @@ export function mount(root, app) {
   }
   const look = (name) => (timers[name] ??= setTimeout(() => {
     timers[name] = undefined;
-    const at = places[name], isUsed = at.querySelector(".spread")?.scrollTop || at.contains(document.activeElement);
+    const at = places[name], used = document.activeElement;
+    const isUsed = at.querySelector(".spread")?.scrollTop || (at !== used && at.contains(used));
     if (gateway.state === "open" && !isUsed) at.show(); // nobody's place is taken away
   }, SOON_MS));
   const ends = Object.entries(HEARD).map(([event, name]) => gateway.on(event, () => look(name)));

@@ -79,7 +79,9 @@ export async function fill(place, work) {
   const made = await Promise.resolve().then(work).catch(({ message }) => complain(explain(message)));
   if (place.filling !== mine) return;
   place.removeAttribute("aria-busy");
+  const hadFocus = place.contains(document.activeElement);
   place.replaceChildren(...[made].flat(9).filter(Boolean));
+  if (hadFocus) Object.assign(place, { tabIndex: -1 }).focus({ preventScroll: true }); // the keyboard goes on from here
 }
 
 const explain = (message) => (message.startsWith("missing scope") ? say("views.forowner") : message);

@@ -1,6 +1,6 @@
 // The configuration: its text, what its keys mean, where they stand, what is wrong, and what saving it would change.
 
-import { h, writeJson } from "../dom.js";
+import { h, put, writeJson } from "../dom.js";
 import { badge, button, complain, fill, input, nameCaller, section, showDiff, table, verdict } from "./pieces.js";
 import { drawEditor, dropDraft, findPath, findSchema, isChanged, loadDraft, settleDraft } from "./draft.js";
 
@@ -20,7 +20,8 @@ export function mount(root, app, [line, file]) {
 }
 
 function drawSettings(app, draft, schema, line) {
-  const { t, gateway } = app, { told } = draft, suffix = String(told.path ?? "").split(".").at(-1);
+  const { t, gateway } = app, suffix = String(draft.told.path ?? "").split(".").at(-1);
+  const state = h("div"), places = h("div");
   const help = h("div", { class: "help", "aria-live": "polite" }), found = h("div");
   const review = h("div", { "aria-live": "polite" });
   const editor = drawEditor(t, {
@@ -28,29 +29,36 @@ function drawSettings(app, draft, schema, line) {
     onedit: () => review.replaceChildren(),
   });
   const lint = () => fill(found, () => showFindings(app, draft, editor));
-  const look = () => fill(review, () => showReview(app, draft, save));
-  const again = () => fill(review, () => loadDraft(gateway, { isAnew: true }).then(() => showReview(app, draft, save)));
-  const save = () => fill(review, () => saveDraft(app, draft).then((made) => (editor.take(), lint(), made), (error) => {
+  const tell = () => {
+    const { told } = draft;
+    const isInForce = told.valid ? badge(t("settings.valid"), "good") : badge(t("settings.invalid"), "bad");
+    put(state, h("p", { class: "soft" }, told.path ?? t("settings.nofile"), " ", isInForce),
+      told.issues.map(complain), told.rawProblem && complain(told.rawProblem));
+    put(places, showPlaces(t, told, editor));
+  };
+  const look = () => (lint(), fill(review, () => showReview(app, draft, save)));
+  const again = () => fill(review, () => loadDraft(gateway, { isAnew: true }).then(() => (tell(), look())));
+  const settle = (made) => (editor.take(), lint(), tell(), made);
+  const save = () => fill(review, () => saveDraft(app, draft).then(settle, (error) => {
     if (error.code !== "conflict") return [complain(error.message), button(t("settings.review"), look)];
     return [complain(t("settings.conflict")), button(t("settings.again"), again)];
   }));
   const drop = () => {
     dropDraft();
     editor.take();
-    review.replaceChildren();
+    fill(review, () => loadDraft(gateway).then(() => settle([]))); // what counts now may be another text
   };
+  tell();
   help.append(...explainKey(t, schema, []));
   lint();
   if (line) requestAnimationFrame(() => editor.goTo(line));
-  const isInForce = told.valid ? badge(t("settings.valid"), "good") : badge(t("settings.invalid"), "bad");
   const buttons = h("div", { class: "row wrap" },
-    button(t("settings.review"), look, { class: "main", disabled: told.raw === null }),
+    button(t("settings.review"), look, { class: "main", disabled: draft.told.raw === null }),
     button(t("settings.check"), lint), button(t("settings.drop"), drop));
-  return [h("p", { class: "soft" }, told.path ?? t("settings.nofile"), " ", isInForce), told.issues.map(complain),
-    told.rawProblem && complain(told.rawProblem),
+  return [state,
     h("div", { class: "columns" }, h("div", {}, editor, buttons, review),
       h("div", {}, section(t("settings.help"), help), section(t("settings.lint"), found))),
-    section(t("settings.places"), ...showPlaces(t, told, editor)), h("p", { class: "soft" }, t("settings.secrets"))];
+    section(t("settings.places"), places), h("p", { class: "soft" }, t("settings.secrets"))];
 }
 
 async function saveDraft({ t, gateway, say }, draft) {
