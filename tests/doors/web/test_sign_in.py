@@ -1,12 +1,13 @@
 """Coming in and going out as people do it: a code too late, an address in the wrong field, a gateway that is away."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
-from tests.doors.gateway.world import device
+from tests.doors.gateway.world import TOKEN, device
 
 from toolcrib.doors.gateway.credentials import Credentials
 
@@ -76,6 +77,26 @@ async def test_who_signs_out_while_no_gateway_answers_is_out_for_good() -> None:
         await page.reload()
         await page.get_by_text("You are not signed in.").wait_for()
         assert await page.locator(".view.chat").count() == 0
+
+
+async def test_who_signs_in_while_no_gateway_answers_is_told_so() -> None:
+    async with page_of() as world:
+        page, reached = await world.open(), list[str]()
+
+        async def pass_on(route: Any) -> None:
+            reached.append(route.url)
+            if len(reached) == 2:  # the first was before anybody gave a token
+                await route.close(code=1012)
+            else:
+                route.connect_to_server()
+
+        await page.route_web_socket("**/*", pass_on)
+        await page.goto(world.url)
+        await page.get_by_text("You are not signed in.").wait_for()
+        await page.get_by_label(FIELD).fill(TOKEN)
+        await page.keyboard.press("Enter")
+        await page.get_by_text("The gateway is lost.").wait_for()
+        await page.locator(".view.chat").wait_for()
 
 
 async def test_a_page_without_tls_from_another_machine_says_things_too() -> None:

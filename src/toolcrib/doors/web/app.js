@@ -190,6 +190,8 @@ function showState(state) {
   const reason = /^unauthorized: .*_(missing|mismatch|limited)$/.exec(gateway.why)?.[1];
   if (state === "out") return drawSignIn(reason ? t(`app.out.${reason}`) : gateway.why || t("app.out"));
   if (state === "open" && shell === null) return drawShell();
+  if (shell === null && state === "lost") // somebody waits to be let in
+    document.querySelector(".signin [role=alert], .connecting")?.replaceChildren(t("app.lost"));
   if (shell === null) return;
   const isOpen = state === "open";
   if (isOpen && !shell.banner.hidden) {
