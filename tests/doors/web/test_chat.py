@@ -206,6 +206,28 @@ async def test_sessions_of_long_ago_are_reached_and_a_new_one_is_called_so() -> 
         await page.get_by_role("heading", name="New session").wait_for()
 
 
+async def test_who_names_a_session_by_the_keyboard_stays_at_it() -> None:
+    async with page_of() as world:
+        await world.tell("agent:main:one", [{"content": [{"text": "about apples"}]}], "Apples")
+        page, listed = await world.open(), asyncio.Queue[str]()
+        page.on("websocket", lambda each: each.on("framereceived", lambda frame: listed.put_nowait(str(frame))))
+        await page.goto(world.url + world.server.crib.devices.new_page_code()["path"][1:])
+        sessions = page.get_by_role("complementary", name="Sessions")
+        await sessions.get_by_label("What to do with Apples").press("Enter")
+        await page.keyboard.press("Tab")
+        # a session that comes meanwhile takes away no menu that somebody uses
+        await world.ask("chat.send", sessionKey="two", message="pears", idempotencyKey="two")
+        while "agent:main:two" not in (frame := await listed.get()) or '"sessions"' not in frame:
+            pass
+        await page.evaluate("() => new Promise(requestAnimationFrame)")
+        assert await sessions.get_by_role("button", name="Rename").evaluate("(it) => it === document.activeElement")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("dialog").get_by_role("textbox").fill("Green")
+        await page.keyboard.press("Enter")
+        await sessions.get_by_role("link", name="pears").wait_for()
+        await sessions.get_by_role("link", name="Green").and_(page.locator(":focus")).wait_for()
+
+
 DROP = """([field, files, how]) => {
     const data = new DataTransfer();
     for (const [name, type, bytes] of files) {

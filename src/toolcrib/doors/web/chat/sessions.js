@@ -37,7 +37,9 @@ export function drawSessions(app, current, named) {
         { search: search.value.trim(), limit, includeDerivedTitles: true });
       if (mine === asked && !isStopped) drawList(told.sessions);
     } catch (error) {
-      if (mine === asked && !isStopped && error.code !== "OUT") put(list, h("li", { class: "failed" }, error.message));
+      if (mine !== asked || isStopped || error.code === "OUT") return;
+      drawn = "";
+      put(list, h("li", { class: "failed" }, error.message));
     }
   }
 
@@ -46,21 +48,24 @@ export function drawSessions(app, current, named) {
     named(sessions.find(({ key }) => key === current()));
     const now = JSON.stringify([current(),
       sessions.map(({ key, title, derivedTitle, running }) => [key, title, derivedTitle, running])]);
-    if (now === drawn) return;
+    if (now === drawn || list.querySelector(".menu[open]")?.contains(document.activeElement)) return;
     drawn = now;
-    const { href, parentElement } = document.activeElement, isWithin = list.contains(document.activeElement);
-    const from = isWithin ? href ?? parentElement.previousElementSibling?.href : null;
+    const isWithin = list.contains(document.activeElement);
+    const from = isWithin && document.activeElement.closest("li").querySelector("a")?.href;
     put(list, sessions.length ? sessions.map(drawSession) : search.value && h("li", { class: "soft" }, t("chat.none")),
       sessions.length >= limit && h("li", {}, h("button", { onclick: () => ((limit += PAGE), refresh()) },
         t("record.older"))));
-    if (from) [...list.querySelectorAll("a")].find((each) => each.href === from)?.focus();
+    if (isWithin) ([...list.querySelectorAll("a")].find((each) => each.href === from) ?? search).focus();
   }
 
   function drawSession(row) {
     const name = nameSession(row), isCurrent = row.key === current();
-    const act = (change) => async () => {
+    const act = (change) => async ({ target }) => {
       try {
-        if ((await change(row)) !== false) refresh();
+        if ((await change(row)) === false) return;
+        const menu = target.closest("details");
+        menu.firstElementChild.focus();
+        menu.open = false; // which reads the list again
       } catch (error) {
         app.say(error.message);
       }
@@ -73,7 +78,7 @@ export function drawSessions(app, current, named) {
         h("span", { class: "name" }, name),
         row.running && h("span", { class: "chip" }, t("chat.running"))),
       gateway.may("operator.admin") &&
-        h("details", { class: "menu", name: "session" },
+        h("details", { class: "menu", name: "session", ontoggle: ({ target }) => target.open || refresh() },
           h("summary", { "aria-label": t("chat.actions", { name }) }, icon("more")),
           h("div", { class: "sheet" }, actions)));
   }
