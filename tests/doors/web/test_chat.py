@@ -228,6 +228,54 @@ async def test_who_names_a_session_by_the_keyboard_stays_at_it() -> None:
         await sessions.get_by_role("link", name="Green").and_(page.locator(":focus")).wait_for()
 
 
+async def test_what_is_written_and_not_sent_is_kept_and_comes_back_beside_what_was_refused() -> None:
+    async with page_of() as world:
+        page, held = await world.open(), list[tuple[Any, str]]()
+
+        def pass_on(route: Any) -> None:
+            server = route.connect_to_server()
+
+            def hear(message: str) -> None:
+                asked = json.loads(message)
+                if asked["method"] == "chat.send":
+                    held.append((route, asked["id"]))
+                else:
+                    server.send(message)
+
+            route.on_message(hear)
+
+        await page.route_web_socket("**/*", pass_on)
+        await page.goto(world.url + world.server.crib.devices.new_page_code()["path"][1:])
+        field = page.get_by_role("textbox", name="Message")
+        await field.fill("half a thought")
+        await page.get_by_role("link", name="Usage").click()
+        await page.get_by_role("link", name="Chat").click()
+        await page.wait_for_function("() => document.querySelector('textarea')?.value === 'half a thought'")
+        await field.press("Enter")
+        await page.get_by_text("waiting").wait_for()
+        assert await field.input_value() == ""
+        await field.fill("the next one")
+        ((route, asked),) = held
+        route.send(json.dumps({"type": "res", "id": asked, "ok": False, "error": {"code": "X", "message": "not now"}}))
+        await page.get_by_role("alert").filter(has_text="not now").wait_for()
+        await page.wait_for_function("() => document.querySelector('textarea').value !== 'the next one'")
+        assert await field.input_value() == "half a thought\n\nthe next one"
+
+
+async def test_what_was_just_said_is_branched_from_without_a_reload() -> None:
+    async with page_of() as world:
+        page = await world.visit("#/chat/main")
+        for count, text in enumerate(("one", "two", "three")):
+            await say(page, text)
+            await page.get_by_role("article", name="Assistant").nth(count).wait_for()
+        branches = page.get_by_role("article", name="You").get_by_role("button", name="Branch")
+        assert await branches.count() == 2  # there is nothing before the first
+        await page.get_by_role("article", name="You").filter(has_text="three").get_by_role("button").click()
+        await page.wait_for_url("**branch**")
+        await page.get_by_role("article", name="Assistant").nth(1).wait_for()
+        assert [row for row in await read_rows(page) if row in ("one", "two", "three")] == ["one", "two"]
+
+
 DROP = """([field, files, how]) => {
     const data = new DataTransfer();
     for (const [name, type, bytes] of files) {
@@ -244,7 +292,8 @@ async def test_pictures_and_texts_are_dropped_or_pasted_and_sent() -> None:
         page = await world.visit("#/chat/main")
         field = await page.get_by_role("textbox", name="Message").element_handle()
         picture = ["<img onerror=ran=1>.png", "image/png", base64.b64encode(PIXEL).decode()]
-        await page.evaluate(DROP, [field, [picture], "drop"])
+        where = await page.locator(".conversation").element_handle()
+        await page.evaluate(DROP, [where, [picture], "drop"])  # anywhere beside the sessions
         await page.get_by_text("<img onerror=ran=1>.png").wait_for()
         await page.evaluate(DROP, [field, [["b.bin", "application/x", base64.b64encode(b"\0\1").decode()]], "paste"])
         await page.get_by_text("b.bin is neither a picture").wait_for()

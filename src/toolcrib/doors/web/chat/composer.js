@@ -5,13 +5,17 @@ import { h, icon, put } from "../dom.js";
 const MAX_FILES = 8, MAX_PICTURE = 5 * 1024 * 1024, MAX_RECORDING = 10 * 1024 * 1024, MAX_TEXT = 200_000; // bytes
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-// Return the composer; `send({message, attachments, queue})` says whether it was taken.
-export function drawComposer(app, { send, stop }) {
-  const { gateway, t } = app;
-  let files = [], recorder = null, isRunning = false;
+const drafts = new Map(); // what was written in a session and not sent: {text, files}
+document.addEventListener("signout", () => drafts.clear());
+
+// Return the composer of a session; `send({message, attachments, queue})` says whether it was taken.
+export function drawComposer(app, { session, send, stop }) {
+  const { gateway, t } = app, name = session.replace(/^agent:main:/, "");
+  const readDraft = () => drafts.get(name) ?? { text: "", files: [] };
+  let { files } = readDraft(), recorder = null, isRunning = false;
 
   const field = h("textarea", { rows: 1, placeholder: t("chat.write"), "aria-label": t("chat.write"),
-    onkeydown: onKey, oninput: fit, onpaste: onPaste, dir: "auto" });
+    onkeydown: onKey, oninput: keep, onpaste: onPaste, dir: "auto" });
   const chips = h("ul", { class: "files", hidden: true });
   const takePicked = () => (addFiles(picker.files), (picker.value = ""));
   const picker = h("input", { type: "file", multiple: true, hidden: true, onchange: takePicked });
@@ -26,11 +30,11 @@ export function drawComposer(app, { send, stop }) {
     t("chat.followup"));
   const go = h("button", { class: "main" }, t("chat.send"));
   const onSubmit = (event) => (event.preventDefault(), submit(isRunning ? "steer" : "wait"));
-  const onDragOver = (event) => event.preventDefault();
-  const element = h("form", { class: "composer", onsubmit: onSubmit, ondragover: onDragOver, ondrop: onDrop },
+  const element = h("form", { class: "composer", onsubmit: onSubmit },
     chips, field, h("div", { class: "row" }, clip, picker, mic,
       h("span", { class: "grow soft hint" }, t("chat.hint")), halt, later, go));
   offerVoice();
+  queueMicrotask(() => setDraft(readDraft().text, files)); // as soon as it has a height
 
   function onKey(event) {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -43,21 +47,26 @@ export function drawComposer(app, { send, stop }) {
     field.style.height = `${Math.min(field.scrollHeight + 2, 240)}px`;
   }
 
+  function keep() {
+    drafts.set(name, { text: field.value, files });
+    fit();
+  }
+
   async function submit(queue) {
     const message = field.value.trim();
     if (!message && !files.length) return;
     const given = { text: field.value, files };
     setDraft("", []);
     const attachments = given.files.map(({ name, type, content }) => ({ content, mimeType: type, fileName: name }));
-    const isTaken = await send({ message, attachments, queue });
-    if (!isTaken && !field.value) setDraft(given.text, given.files); // nothing that was written is lost
+    if (await send({ message, attachments, queue })) return;
+    const since = readDraft(); // nothing that was written is lost, neither before nor meanwhile
+    setDraft([given.text, since.text].filter(Boolean).join("\n\n"), [...given.files, ...since.files]);
   }
 
   function setDraft(text, kept) {
     field.value = text;
     files = kept;
     drawFiles();
-    fit();
   }
 
   function onPaste(event) {
@@ -66,9 +75,10 @@ export function drawComposer(app, { send, stop }) {
     addFiles(event.clipboardData.files);
   }
 
-  function onDrop(event) {
+  function onDrag(event) {
+    if (!event.dataTransfer.types.includes("Files")) return; // words go where they are dropped
     event.preventDefault();
-    addFiles(event.dataTransfer.files);
+    if (event.type === "drop") addFiles(event.dataTransfer.files);
   }
 
   async function addFiles(given) {
@@ -89,7 +99,6 @@ export function drawComposer(app, { send, stop }) {
     const text = file.size <= MAX_TEXT ? await file.text() : "";
     if (!text || text.includes("\0")) return app.say(t("chat.file.kind", { name: file.name }));
     field.value = `${field.value}${field.value ? "\n\n" : ""}${file.name}:\n\`\`\`\n${text}\n\`\`\`\n`;
-    fit();
   }
 
   function drawFiles() {
@@ -98,6 +107,7 @@ export function drawComposer(app, { send, stop }) {
       h("button", { type: "button", class: "bare", "aria-label": t("chat.file.remove", { name: file.name }),
         onclick: () => ((files = files.filter((each) => each !== file)), drawFiles(), field.focus()) },
         icon("close")))));
+    keep();
   }
 
   function offerVoice() {
@@ -140,6 +150,7 @@ export function drawComposer(app, { send, stop }) {
 
   return {
     element,
+    onDrag,
     focus: () => field.focus(),
     setRunning(is) {
       isRunning = is;

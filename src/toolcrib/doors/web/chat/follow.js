@@ -135,6 +135,12 @@ export function followSession(gateway, session, told) {
     }
   }
 
+  // Return the number of the message that a run began with: its events do not tell it.
+  async function findNumber(run, before) {
+    const { messages, first: from } = await askHistory(before), at = messages.findIndex(({ runId }) => runId === run);
+    return at >= 0 || !from ? from + at : findNumber(run, from);
+  }
+
   const stops = [
     gateway.on("agent", hear),
     gateway.on("chat", hearAnswer),
@@ -143,6 +149,7 @@ export function followSession(gateway, session, told) {
   if (gateway.state === "open") sync();
   return {
     loadMore,
+    findNumber,
     expect: (run) => own.add(run),
     stop() {
       generation++;

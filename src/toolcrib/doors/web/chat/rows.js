@@ -19,12 +19,12 @@ function nameRow({ kind, tool, label }, t) {
   return kind === "call" ? t("chat.call", { tool: label || tool }) : t(`chat.${kind}`);
 }
 
-function drawUser({ text, pictures, at, number, isSteering, isPending }, { app: { t }, branch }) {
+function drawUser({ text, pictures, at, number, run, isSteering, isPending }, { app: { t }, branch }) {
   return [
     h("div", { class: "by" }, t("chat.user"), isSteering && h("span", { class: "chip" }, t("chat.steered")),
       isPending && h("span", { class: "chip" }, t("chat.sending")), at && drawTime(at),
-      number > 0 && branch && h("button",
-        { class: "bare soft", data: { part: "branch" }, onclick: () => branch(number) }, t("chat.branch"))),
+      !isPending && Boolean(number ?? run) && branch && h("button",
+        { class: "bare soft", data: { part: "branch" }, onclick: () => branch({ number, run }) }, t("chat.branch"))),
     h("div", { class: "plain", dir: "auto" }, clip(text, CLIP, t)),
     drawPictures(pictures, t),
   ];

@@ -25,12 +25,13 @@ export function mount(root, app, [session = "main"]) {
   const heard = h("div", { class: "unseen", role: "status" });
   const player = h("audio");
   const stop = () => gateway.ask("chat.abort", { sessionKey: session }).catch(({ message }) => app.say(message));
-  const composer = drawComposer(app, { send, stop });
+  const composer = drawComposer(app, { session, send, stop });
   const title = h("h1", { dir: "auto" });
   const side = drawSessions(app, () => key, showName);
   const toggle = h("button", { class: "bare side-toggle", "aria-label": t("chat.sessions"), "aria-expanded": "false",
     onclick: () => toggle.setAttribute("aria-expanded", String(root.classList.toggle("side-open"))) }, icon("side"));
-  root.append(side.element, h("section", { class: "conversation", "aria-label": t("chat.conversation") },
+  const drag = { ondragover: composer.onDrag, ondrop: composer.onDrag };
+  root.append(side.element, h("section", { class: "conversation", "aria-label": t("chat.conversation"), ...drag },
     h("div", { class: "head row" }, toggle, title), failed, empty, list.element, toEnd, heard, composer.element),
   player);
 
@@ -80,6 +81,7 @@ export function mount(root, app, [session = "main"]) {
     if (!isNew) return redrawSoon(item);
     items.push(item);
     if (item.kind === "user") {
+      if (items.length > 1 && !item.isSteering) item.run = run; // that it can be branched from before it
       const at = waiting.findIndex((each) => each.run === run || each.text.trim() === item.text.trim());
       if (at >= 0) item.pictures ??= waiting[at].pictures;
       if (at >= 0) waiting.splice(at, 1);
@@ -144,14 +146,16 @@ export function mount(root, app, [session = "main"]) {
     } catch (error) {
       drop(item);
       showFailure((unsent = error.message));
+      if (!root.isConnected) app.say(error.message); // in another view by now
       return false;
     }
   }
 
   // Go on in another session from before something that was said.
-  async function branch(number) {
+  async function branch({ number, run }) {
     try {
-      const { key: made } = await gateway.ask("sessions.branch", { key, before: number });
+      const before = number ?? await follower.findNumber(run);
+      const { key: made } = await gateway.ask("sessions.branch", { key, before });
       app.go(`#/chat/${encodeURIComponent(made)}`);
     } catch (error) {
       app.say(error.message);
