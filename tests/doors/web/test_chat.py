@@ -13,7 +13,7 @@ pytest.importorskip("websockets", reason="the extra gateway is not installed")
 from toolcrib import Ctx, Result, tool
 
 from .hostile import FORBIDDEN, HOSTILE
-from .page_world import NEEDS_CHROMIUM, PageWorld, page_of
+from .page_world import NARROW, NEEDS_CHROMIUM, PageWorld, page_of
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -145,6 +145,19 @@ async def test_a_turn_that_runs_is_steered_added_to_and_stopped() -> None:
         await page.get_by_role("button", name="Stop").click()
         await page.get_by_role("button", name="Stop").wait_for(state="hidden")
         await page.locator(".note").last.wait_for()
+
+
+async def test_a_turn_that_runs_fits_a_narrow_screen_in_the_longest_words() -> None:
+    gate = Gate()
+    async with page_of(tools=[gate.make()]) as world:
+        page = await world.visit("#/chat/main", viewport=NARROW, locale="uk-UA")
+        await page.locator("textarea").fill("wait {}")
+        await page.keyboard.press("Enter")
+        await gate.entered.wait()
+        await page.get_by_role("button", name="Скерувати").wait_for()
+        right = "(each) => each.getBoundingClientRect().right"
+        assert await page.locator(".composer").evaluate(right) <= NARROW["width"]
+        gate.go.set()
 
 
 async def test_sessions_are_found_named_branched_and_deleted() -> None:
