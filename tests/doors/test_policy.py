@@ -162,6 +162,14 @@ def test_a_role_that_lets_in_is_no_sender_of_its_own(tmp_path: Path, capsys: Cap
     assert (proven.code, "It holds" in proven.out) == (0, True)
 
 
+def test_explain_tries_a_call_by_its_arguments_under_a_policy_on_trial(tmp_path: Path, capsys: Capture) -> None:
+    crib_file(tmp_path, "tools: {deny: [{tool: read, when: {path: 'docs/**'}}]}\n", "next.yaml")
+    trial = crib_file(tmp_path, "policy: {shadow: next.yaml}\n", "trial.yaml")
+    for path, said in (("docs/a.txt", ["deny"]), ("a.txt", [])):
+        told = ask(capsys, "explain", "read", "--args", f'{{"path": "{path}"}}', "--config", trial, "--json").json
+        assert ([each["decision"] for each in told.get("shadow", [])], told["tools"][0]["decision"]) == (said, "allow")
+
+
 def test_explain_says_what_of_a_policy_on_trial_is_not_tried(home: Path, tmp_path: Path, capsys: Capture) -> None:
     crib_file(tmp_path, HOME.replace("{deny: [nodes]}", "{deny: [nodes], hosts: {deny: [a.example]}}"), "next.yaml")
     trial = crib_file(tmp_path, f"{HOME}policy: {{shadow: next.yaml}}\n", "trial.yaml")

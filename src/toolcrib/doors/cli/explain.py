@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 import click
 
@@ -14,7 +14,8 @@ from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.log import read_sources
 from toolcrib.define.quota import MEASURES
-from toolcrib.define.verdict import Verdict
+from toolcrib.define.verdict import Decision, Verdict
+from toolcrib.define.web import WayOut
 from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner
 from toolcrib.services.standing import Asked
@@ -36,6 +37,9 @@ from ._options import (
 )
 from .cron import ask_about_job
 
+if TYPE_CHECKING:
+    from toolcrib.app import Belt
+
 _EXAMPLES = """\b
 Examples:
   toolcrib explain --config crib.yaml
@@ -47,6 +51,7 @@ Examples:
 """
 _TOLD = ("caller", "tools", "steps", "quota", "afterOutside", "taint", "later")
 _CLOCK = "%Y-%m-%d %H:%M"
+_RANKS = get_args(Decision)  # the strictest last
 _ABOUT_NOBODY = ("config", "read_as", "gateway", "token_file")  # options that describe no caller
 
 
@@ -174,9 +179,24 @@ def _explain_here(
     extras["later"] = crib.models.later_for(handle.selection, caller).get(only or "")
     if (shadow := handle.pipeline.shadow) is not None:
         verdicts = [handle.verdicts[name] for name in ([only] if only else handle.verdicts)]
-        extras["shadow"] = [asdict(other) for other in shadow.find_differences(caller, verdicts)]
+        found = list(shadow.find_differences(caller, verdicts))
+        if only and args is not None:
+            trial = replace(handle, selection=shadow.belts.belt_for(caller, shadow.extra))
+            found = asyncio.run(_compare_calls((handle, trial), only, asked, crib.way_out))
+        extras["shadow"] = [asdict(other) for other in found]
         extras["shadowBeside"] = list(shadow.untried)
     return {**answer, **{name: told for name, told in extras.items() if told}}
+
+
+async def _compare_calls(belts: "tuple[Belt, Belt]", tool: str, asked: Asked, way_out: WayOut) -> list[Verdict]:
+    """Return what the second belt says of a call, by its arguments too, where that is another decision."""
+    sources, said = await asked.read_sources(), list[Verdict]()
+    for belt in belts:
+        if tool not in belt.verdicts:
+            return []
+        judged = await belt.judge_call(tool, asked.args or {}, way_out, sources)
+        said.append(max((belt.verdicts[tool], *judged.found), key=lambda each: _RANKS.index(each.decision)))
+    return said[1:] if said[0].decision != said[1].decision else []
 
 
 async def _read_sources(options: CallerOptions, caller: Caller) -> dict[str, None]:
