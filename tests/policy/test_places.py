@@ -262,8 +262,9 @@ async def test_a_rule_from_home_is_about_a_workspace_there(monkeypatch: pytest.M
         assert (await crib.belt(OWNER).call("read", {"path": "memory/a.md"})).status == "ok"
 
 
-async def test_a_decision_by_a_whole_path_is_derived_again_from_the_record(root: Path) -> None:
-    async with opened(root, deny=[{"tool": "read", "when": {"path": f"{root}/docs/**"}}]) as crib:
-        await crib.belt(OWNER).call("read", {"path": "docs/x.png"})
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\u00a0"])
+async def test_a_decision_by_a_whole_path_is_derived_again_from_the_record(root: Path, blank: str) -> None:
+    async with opened(root, deny=[{"tool": "read", "when": {"path": f"{blank}{root}/docs/**"}}]) as crib:
+        assert (await crib.belt(OWNER).call("read", {"path": "docs/x.png"})).details["code"] == "denied"
         found = await crib.ask("audit.verify", {"replay": True}, caller=OWNER)
     assert (list(found["findings"]), found["derived"]) == ([], 2)

@@ -23,7 +23,7 @@ from toolcrib.registry.catalog import DERIVED_GROUPS, Catalog
 from toolcrib.registry.sources import PROGRAM
 
 _Json = Mapping[str, Any]
-_WHOLE_PATH = re.compile(r'"\s*[/~]')
+_WHOLE_PATH = re.compile(r'"(?:\s|\\[a-z0-9]+)*[/~]')  # in JSON, where other blanks than a space are escaped
 T = TypeVar("T")
 
 
