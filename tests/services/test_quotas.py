@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ import pytest
 
 import toolcrib
 from tests.backends.models.servers import Say, answering, serving
+from tests.racers import race
 from toolcrib import OWNER, Caller, Sender
 from toolcrib.app import Crib
 from toolcrib.define.errors import ConfigError
@@ -310,22 +310,8 @@ asyncio.run(main())
 
 def test_of_calls_in_four_processes_at_once_exactly_as_many_run_as_may(tmp_path: Path) -> None:
     line = [sys.executable, "-B", "-c", RACER, str(tmp_path)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     zones = ("UTC", "Asia/Kolkata", "Etc/GMT+12", "Pacific/Kiritimati")  # that never have one day
-    racers = [subprocess.Popen(line, env={**os.environ, "TZ": zone}, **pipes) for zone in zones]
-    try:
-        for racer in racers:
-            assert racer.stdout is not None
-            assert racer.stdout.readline() == "ready\n"
-        for racer in racers:
-            assert racer.stdin is not None
-            racer.stdin.write("\n")
-            racer.stdin.flush()
-        counts = [int(racer.communicate(timeout=SECONDS)[0]) for racer in racers]
-    finally:
-        for racer in racers:
-            racer.kill()
-            racer.wait()
+    counts = [int(told) for told in race([(line, {**os.environ, "TZ": zone}) for zone in zones])]
     assert sum(counts) == 20, counts
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.racers import race
 
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -174,26 +175,8 @@ def test_two_processes_spend_each_yes_once(tmp_path: Path) -> None:
     count, path, script = 40, tmp_path / "crib.db", tmp_path / "race.py"
     script.write_text(_RACE)
     asyncio.run(all_allowed(path, count))
-    racers = [
-        subprocess.Popen(
-            command(script, str(path), str(count)), env=surroundings(), text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]  # fmt: skip
-    try:
-        for racer in racers:
-            assert racer.stdout is not None
-            assert racer.stdout.readline() == "ready\n"
-        for racer in racers:
-            assert racer.stdin is not None
-            racer.stdin.write("go\n")
-            racer.stdin.flush()
-        won = [racer.communicate(timeout=SECONDS)[0].split() for racer in racers]
-    finally:
-        for racer in racers:
-            racer.kill()
-            racer.wait()
+    words = command(script, str(path), str(count))
+    won = [told.split() for told in race([(words, surroundings())] * 2)]
     assert sorted(won[0] + won[1]) == sorted(f"q{number}" for number in range(count))
 
 

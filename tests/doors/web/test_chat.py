@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -245,20 +246,13 @@ async def test_what_is_written_and_not_sent_is_kept_and_comes_back_beside_what_w
     async with page_of() as world:
         page, held = await world.open(), list[tuple[Any, str]]()
 
-        def pass_on(route: Any) -> None:
-            server = route.connect_to_server()
+        def takes(route: Any, message: str) -> bool:
+            asked = json.loads(message)
+            if is_send := bool(asked["method"] == "chat.send"):
+                held.append((route, asked["id"]))
+            return is_send
 
-            def hear(message: str) -> None:
-                asked = json.loads(message)
-                if asked["method"] == "chat.send":
-                    held.append((route, asked["id"]))
-                else:
-                    server.send(message)
-
-            route.on_message(hear)
-
-        await page.route_web_socket("**/*", pass_on)
-        await page.goto(world.url + world.server.crib.devices.new_page_code()["path"][1:])
+        await enter_over(world, page, takes)
         field = page.get_by_role("textbox", name="Message")
         await field.fill("half a thought")
         await page.get_by_role("link", name="Usage").click()
@@ -455,19 +449,12 @@ async def test_half_a_character_is_said_as_none_and_what_ends_each_connection_is
         page = await world.open()
         tried = list[asyncio.Future[None]]()
 
-        def pass_on(route: Any) -> None:
-            server = route.connect_to_server()
+        def takes(route: Any, message: str) -> bool:
+            if is_poison := "poison" in message:
+                tried.append(asyncio.ensure_future(route.close(code=1012)))
+            return is_poison
 
-            def hear(message: str) -> None:
-                if "poison" in message:
-                    tried.append(asyncio.ensure_future(route.close(code=1012)))
-                else:
-                    server.send(message)
-
-            route.on_message(hear)
-
-        await page.route_web_socket("**/*", pass_on)
-        await page.goto(world.url + world.server.crib.devices.new_page_code()["path"][1:])
+        await enter_over(world, page, takes)
         field = page.get_by_role("textbox", name="Message")
         await field.evaluate("(field) => { field.value = 'half \\ud83d of it'; field.form.requestSubmit(); }")
         await page.get_by_role("article", name="Assistant").wait_for()
@@ -479,6 +466,17 @@ async def test_half_a_character_is_said_as_none_and_what_ends_each_connection_is
         await world.ask("chat.send", sessionKey="main", message="from elsewhere", idempotencyKey="elsewhere")
         await page.get_by_role("article", name="You").get_by_text("from elsewhere").wait_for()
         assert await page.get_by_role("alert").filter(has_text="nobody knows whether").is_visible()
+
+
+async def enter_over(world: PageWorld, page: "Page", takes: Callable[[Any, str], bool]) -> None:
+    """Sign in over a connection on which nothing goes to the gateway that somebody `takes`."""
+
+    def pass_on(route: Any) -> None:
+        server = route.connect_to_server()
+        route.on_message(lambda message: None if takes(route, message) else server.send(message))
+
+    await page.route_web_socket("**/*", pass_on)
+    await page.goto(world.url + world.server.crib.devices.new_page_code()["path"][1:])
 
 
 async def cut_off(world: PageWorld) -> None:
