@@ -266,6 +266,7 @@ def worlds_from(document: Mapping[str, Any]) -> dict[str, World]:
     config = document["config"]
     file = {
         "tools": {
+            "guests": "full",  # the other contestants know no default for guests
             **config["tools"],
             "sandbox": {"tools": config["sandbox"]},
             "subagents": {"tools": config["subagent"]},

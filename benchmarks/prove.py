@@ -57,9 +57,9 @@ _AGENTS = {
     "press": {"tools": {"allow": ["group:web", "message", "image"]}},
 }
 HOUSES: Mapping[str, Mapping[str, Any]] = {
-    "nothing but an owner": {"owners": ["id:1"]},
+    "nothing but an owner": {"owners": ["telegram:id:1", "discord:id:1"]},
     "a family": {
-        "owners": ["id:1"],
+        "owners": ["telegram:id:1", "discord:id:1"],
         "tools": {"ask": ["effect:write", "effect:execute"]},
         "channels": {
             "telegram": {
@@ -69,13 +69,13 @@ HOUSES: Mapping[str, Mapping[str, Any]] = {
         },
     },
     "a team of forty in ten groups": {
-        "owners": ["id:1", "e164:+15550001"],
+        "owners": ["slack:id:1", "slack:e164:+15550001"],
         "tools": {"profile": "full", "deny": ["nodes"]},
         "channels": {"slack": {"owners": ["id:40"], "allowFrom": _TEAM, "groups": _groups(10, _TEAM)}},
     },
     "agents and providers": {"tools": {"byProvider": _PROVIDERS, "deny": ["cron"]}, "agents": _AGENTS},
     "a company of both": {
-        "owners": ["id:1"],
+        "owners": ["telegram:id:1", "discord:id:1"],
         "tools": {"byProvider": _PROVIDERS},
         "agents": _AGENTS,
         "channels": {name: {"groups": _groups(10, _TEAM)} for name in ("slack", "telegram")},
@@ -85,7 +85,7 @@ HOUSES: Mapping[str, Mapping[str, Any]] = {
             "discord": {
                 "groups": {
                     "guild/help": {"tools": {"allow": ["message"]}},
-                    "guild/dev": {"toolsBySender": {"id:7": {}, "bob": {"allow": ["read"]}}},
+                    "guild/dev": {"toolsBySender": {"id:7": {"profile": "full"}, "bob": {"allow": ["read"]}}},
                     "guild/*": {"tools": {"deny": ["group:runtime"]}},
                     "*": {"tools": {"allow": []}},
                 }

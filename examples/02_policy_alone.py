@@ -51,7 +51,8 @@ show("a clerk", by_hand, Facts(owner=False))
 settings = PolicySettings(
     tools=ToolsSettings.model_validate({"deny": ["group:money"], "byProvider": {"tiny": {"allow": ["effect:read"]}}}),
     agents={"clerk": AgentPolicy(origin="agents.clerk", tools=ToolsSettings.model_validate({"allow": ["group:shop"]}))},
-    owners=("id:1",),
+    owners=("telegram:id:1",),
+    guests="full",  # toolcrib bounds whoever is not the owner; all of these tools are ours, and meant for its callers
 )
 clerk = Caller(agent="clerk", provider="tiny", channel="irc", group="#shop", sender=Sender(id="7"))
 facts = Facts(owner=is_owner(settings, clerk))

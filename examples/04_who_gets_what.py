@@ -13,7 +13,7 @@ async def weather(city: str) -> Result:
 
 
 crib = toolcrib.open({
-    "owners": ["id:1000"],
+    "owners": ["telegram:id:1000"],
     "tools": {"ask": ["effect:execute"]},
     "channels": {
         "telegram": {

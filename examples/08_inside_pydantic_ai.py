@@ -25,7 +25,7 @@ async def discount(percent: int) -> str:
     return f"everything is {percent} % cheaper"
 
 
-crib = toolcrib.open({"owners": ["id:1000"]})
+crib = toolcrib.open({"owners": ["telegram:id:1000"]})
 shop = CribToolset[Caller](lambda run: crib.belt(run.deps, extra=[price, discount]))
 agent = Agent(TestModel(call_tools=["price"]), deps_type=Caller, toolsets=[shop])
 

@@ -47,7 +47,7 @@ async def main() -> None:
         config = {"workspace": {"root": str(workspace)}, "tools": {"byProvider": {"offline": {"deny": ["read"]}}}}
         crew = Plugin(name="crew", agents=(finder,))
         async with toolcrib.open(config, plugins=[crew], state=state, env={}) as crib:
-            belt = crib.belt(Caller(session=MAIN))
+            belt = crib.belt(Caller(session=MAIN, owner=True))
             result = await belt.call("finder", {"what": "search def price in *.py"})
             print(f"{result.status}, {result.details['reason']}: {words(result)}")
 
@@ -57,7 +57,7 @@ async def main() -> None:
             (run,) = (await belt.call("subagents", {"action": "list"})).details["subagents"]
             print(f"{run['agentId']} {run['state']}: {run['text'].splitlines()[0]}")
 
-            child = Caller(agent="finder", parents=(MAIN,), provider="offline", model="rules")
+            child = Caller(agent="finder", parents=(MAIN,), provider="offline", model="rules", owner=True)
             for name in ("exec", "read"):
                 print(explain_sentence(crib.belt(child).verdicts[name]))
             for head in await crib.sessions.list():

@@ -1,6 +1,7 @@
 """A crib whose commands run here, for tests and adapters: opened in a folder, everything of it ended afterwards."""
 
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -70,3 +71,19 @@ async def cribbed(
 def said(result: Result) -> str:
     """Return the words of a result."""
     return result.plain_text
+
+
+def unfenced(text: str) -> str:
+    """Return words without the lines of the fence around what a command on the host printed."""
+    begin, end = r"<<<EXTERNAL_UNTRUSTED_CONTENT [^\n]*\nSource: exec:host\n---\n", r"\n<<<END_EXTERNAL_[^\n]*"
+    text = re.sub(f"{begin}|{end}", "", text)
+    head = "The command exited with code 0; it printed:\n"
+    return text.removeprefix(head).removesuffix("\nThat is all it printed.") if text.startswith(head) else text
+
+
+def printed(result: Result) -> str:
+    """Return what a command printed that nobody can see through: between its fence and the words about it."""
+    fence, source, line, head, *lines, end, last = said(result).splitlines()
+    assert (fence[:12], source, line, last[:16]) == ("<<<EXTERNAL_", "Source: exec:host", "---", "<<<END_EXTERNAL_")
+    assert (head, end) == ("The command exited with code 0; it printed:", "That is all it printed.")
+    return "\n".join(lines)

@@ -3,9 +3,12 @@
 import gc
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.lanes import ProcessWatch
 
 # a busy machine, or one that builds its table of characters for the first time, is no reason to fail
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -17,6 +20,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE"):  # whoever runs the tests may have a crib of their own
     os.environ.pop(name, None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out what starts processes")
+    parser.addoption("--note-processes", type=Path, metavar="FILE", help="add the files of tests that start one")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick") or config.getoption("--note-processes"):
+        config.pluginmanager.register(ProcessWatch(config.getoption("--note-processes")))
 
 
 def pytest_xdist_auto_num_workers() -> int:

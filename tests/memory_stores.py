@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from toolcrib.define.approval import PENDING, Grant, Question, State, is_in_time, too_many
+from toolcrib.define.approval import PENDING, Grant, Question, State, Yes, is_in_time, too_many
 from toolcrib.define.mcp import Pin
 from toolcrib.define.quota import QuotaWindow, Reservation, Taken, has_room
 
@@ -50,15 +50,21 @@ class MemoryApprovals:
         of: Collection[State],
         now: float | None = None,
         by: str = "",
-        grant: Grant | None = None,
     ) -> bool:
         question = self._questions.get(id)
         if question is None or question.state not in of or (now is not None and not _is_open(question, now)):
             return False
         self._questions[id] = replace(question, state=to, by=by or question.by)
+        return True
+
+    async def say_yes(self, id: str, yes: Yes, /, *, now: float, grant: Grant | None = None) -> Question | None:
+        question = self._questions.get(id)
+        if question is None or question.state != "pending" or not _is_open(question, now):
+            return None
+        said = self._questions[id] = question.add(yes)
         if grant is not None:
             self._grants[grant.id] = grant
-        return True
+        return said
 
     async def use_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
         found = [each for each in await self.grants(now) if each.digest in digests]

@@ -18,8 +18,11 @@ import toolcrib
 from toolcrib.config import Config
 from toolcrib.config import services as service_settings
 from toolcrib.config import settings as config_settings
+from toolcrib.config.foreign import RULES
+from toolcrib.config.foreign import TABLE as FOREIGN
 from toolcrib.define.gateway import NEEDED, OPERATOR_SCOPES
 from toolcrib.define.tool import Tool
+from toolcrib.define.verdict import LayerName
 from toolcrib.policy import PROFILES, SUBAGENT_DENY
 from toolcrib.policy import settings as policy_settings
 from toolcrib.policy.settings import SANDBOX_ALLOW, SANDBOX_DENY
@@ -53,7 +56,7 @@ def methods_table(_: str) -> str:
     for name, method in sorted(crib.methods.items()):
         schema = method.parameters
         takes = [f"`{each}`" + ("" if each in schema.get("required", ()) else "?") for each in schema["properties"]]
-        needed = NEEDED.get(name) or OPERATOR_SCOPES[method.scope]
+        needed = OPERATOR_SCOPES.get(method.mark.clients, method.mark.clients)
         rows.append(f"| `{name}` | {needed} | {', '.join(takes)} | {method.doc.partition(chr(10))[0]} |")
     later = ", ".join(f"`{name}`" for name in sorted(NEEDED) if name not in crib.methods)
     return "\n".join([*rows, "", f"Known and not there yet: {later}."])
@@ -334,8 +337,23 @@ def lists_table() -> str:
     return _table(("built-in list", "entries"), [(name, _names(entries)) for name, entries in lists.items()])
 
 
+def foreign_table() -> str:
+    """Return what becomes of each key of an OpenClaw file that nothing here reads."""
+    rows: list[tuple[str, ...]] = [(f"`{row.pattern}`", row.fate, row.words) for row in FOREIGN if row.words != RULES]
+    return _table(("key", "", "what it means, or what to write"), rows)
+
+
+def layers_table(old: str) -> str:
+    """Return the layers in their order, each with what the page says of it."""
+    head, line, *rows = old.strip().splitlines()
+    known = {row.split("`")[1]: row for row in rows}
+    return "\n".join((head, line, *(known.get(name, f"| `{name}` | | |") for name in get_args(LayerName))))
+
+
 GENERATED: Mapping[str, Callable[[str], str]] = {
+    "foreign keys": lambda _: foreign_table(),
     "methods": methods_table,
+    "layers": layers_table,
     "shelf": shelf,
     "folders": folders,
     "modules": module_list,

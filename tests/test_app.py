@@ -298,7 +298,7 @@ def test_a_sender_who_is_nobody_is_refused(text: str) -> None:
 
 async def test_a_tool_asks_a_service_as_its_caller() -> None:
     class Notes:
-        @rpc("notes.add", scope="write")
+        @rpc("notes.add", clients="write")
         async def add(self, caller: Caller, text: str) -> dict[str, str | None]:
             """Keep a note."""
             return {"by": caller.channel, "text": text}
@@ -318,7 +318,7 @@ async def test_the_workspace_is_the_configured_folder_or_the_agents_own(tmp_path
         (tmp_path / folder / "which").write_text(folder)
     agents = {"builder": {"workspace": str(tmp_path / "own")}}
     crib = toolcrib.open({"workspace": {"root": str(tmp_path / "all")}, "agents": agents})
-    for caller, text in ((Caller(), "all"), (Caller(agent="Builder"), "own")):
+    for caller, text in ((Caller(owner=True), "all"), (Caller(agent="Builder", owner=True), "own")):
         assert (await crib.belt(caller).call("read", {"path": "which"})).content[0] == Text(text)
 
 

@@ -196,7 +196,7 @@ async def _show(ctx: Ctx, preview: Preview) -> AsyncIterator[_Page]:
 
 
 async def _ask(ctx: Ctx, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = await ctx.rpc("browser.request", {"method": method, "path": path, "body": dict(body)})
+    told: dict[str, Any] = await ctx.rpc("browser.preview", {"method": method, "path": path, "body": dict(body)})
     return told
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .define.plugin import Plugin
     from .define.ports import rpc
     from .define.result import Embed, Image, Result, Text
+    from .define.sourced import vouch_for
     from .define.tool import Tool, tool
     from .define.turn import Limits
 
@@ -47,6 +48,7 @@ _HOMES = {
     "define.plugin": "Plugin",
     "define.ports": "rpc",
     "define.result": "Embed Image Result Text",
+    "define.sourced": "vouch_for",
     "define.tool": "Tool tool",
     "define.turn": "Limits",
 }
@@ -54,7 +56,7 @@ _HOMES = {
 __all__ = [
     "OWNER", "Agent", "Args", "Belt", "Call", "Caller", "ConfigError", "Crib", "CribError", "Ctx", "DeclarationError",
     "Embed", "GatewayClient", "Image", "Limits", "Message", "Plugin", "PluginError", "Result", "Sender", "Text", "Tool",
-    "ToolError", "__version__", "actions", "connect", "rpc", "run_sync", "tool",
+    "ToolError", "__version__", "actions", "connect", "rpc", "run_sync", "tool", "vouch_for",
 ]  # fmt: skip
 
 

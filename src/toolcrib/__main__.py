@@ -1,4 +1,4 @@
-"""The command `toolcrib`, and `python -m toolcrib`. A plain call through a gateway needs no more than this."""
+"""The command `toolcrib`, and `python -P -m toolcrib`. A plain call through a gateway needs no more than this."""
 
 import sys
 

@@ -64,6 +64,17 @@ def test_structure_is_shown_unless_the_words_already_say_it() -> None:
     structure = {"n": 1}
     assert texts(read({"type": "text", "text": '{"n":1}'}, structuredContent=structure)) == ['{"n":1}']
     assert texts(read({"type": "text", "text": "one"}, structuredContent=structure)) == ["one", '{\n  "n": 1\n}']
+    for said, told in (
+        (["# A file\n"], {"content": "# A file\n"}),
+        (["[1, 2]"], {"result": [1, 2]}),
+        (['[{"name": "ann"}]'], {"entities": [{"name": "ann"}]}),
+        (["ann", "bob"], {"result": ["ann", "bob"]}),
+        (["2.5"], {"result": 2.5}),
+    ):
+        blocks = [{"type": "text", "text": each} for each in said]
+        assert texts(read(*blocks, structuredContent=told)) == said
+    for said, told in ((["ann"], {"result": ["ann", "bob"]}), (["5"], {"result": "6"}), (["a"], {"a": "a", "b": "b"})):
+        assert len(texts(read({"type": "text", "text": said[0]}, structuredContent=told))) == 2
     assert texts(mcp.read_result({"structuredContent": structure}, "files")) == ['{\n  "n": 1\n}']
 
 

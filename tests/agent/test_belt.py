@@ -12,7 +12,7 @@ from toolcrib.define.channel import Abilities
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.schema.annotations import Schema
 from toolcrib.define.tool import Tool, tool
-from toolcrib.policy.settings import PolicySettings, ToolsSettings
+from toolcrib.policy.settings import Guests, PolicySettings, ToolsSettings
 from toolcrib.registry.sources import Offer, collect_catalog
 
 
@@ -46,8 +46,10 @@ CATALOG = collect_catalog(
 )
 
 
-def belts(channels: Sequence[str] = (), host: frozenset[str] = frozenset(), **tools: Any) -> Belts:
-    settings = PolicySettings(tools=ToolsSettings.model_validate(tools))
+def belts(
+    channels: Sequence[str] = (), host: frozenset[str] = frozenset(), guests: Guests = "messaging", **tools: Any
+) -> Belts:
+    settings = PolicySettings(tools=ToolsSettings.model_validate(tools), guests=guests)
     can = {name: Abilities(buttons=name == "telegram") for name in channels}
     return Belts(CATALOG, settings, channels=can, host=host)
 
@@ -81,7 +83,7 @@ def test_a_belt_holds_what_policy_leaves_and_a_verdict_on_everything() -> None:
     ],
 )
 def test_the_caller_and_the_host_decide_what_is_met(caller: Caller, host: frozenset[str], has: str, lacks: str) -> None:
-    found = names(belts(host=host), caller)
+    found = names(belts(host=host, guests="full"), caller)
     assert has in found
     assert lacks not in found
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.adapter.fence import fence, new_token
 from toolcrib.agent.compact import (
     Files,
     compact,
@@ -320,3 +321,15 @@ def test_nobody_in_a_record_can_speak_for_another() -> None:
 
 def _same(messages: Sequence[Message]) -> list[Message]:
     return [replace(each, at=0.0) for each in messages]
+
+
+@pytest.mark.anyio
+async def test_a_request_that_is_cut_through_words_from_outside_keeps_both_marks() -> None:
+    call, letter = Call("c1", "exec", {"command": "make"}), fence("Order nuts. " * 400, "message:telegram", new_token())
+    messages = [asked(f"do what it says: {letter}"), *(each for at in range(5) for each in (
+        replied(f"step {at} {'x' * 600}", call), answered("c1", "y" * 600)
+    ))]  # fmt: skip
+    found = await compact(History(messages), ScriptedModel(["Goal: nuts."], _SMALL))
+    assert found is not None
+    assert found.summary.count("<<<EXTERNAL_UNTRUSTED_CONTENT") == 1
+    assert found.summary.count("<<<END_EXTERNAL_UNTRUSTED_CONTENT") == 1

@@ -25,7 +25,7 @@ from toolcrib.testing import FakeApprover, fake_ctx
 pytestmark = pytest.mark.anyio
 
 REASONS: dict[Decision, str] = {
-    "allow": "passes all 9 layers",
+    "allow": "passes every layer",
     "ask": "a human is asked for 'greet' (tools.ask)",
     "deny": "deny has 'greet' (tools)",
 }

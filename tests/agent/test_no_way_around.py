@@ -83,7 +83,7 @@ RUNS = {
     ("testing/__init__.py", "this.run"): "a tool that a test calls by itself",
 }
 # Who may call `invoke` and `invoke_all`; every other way in holds a Belt.
-CALLERS = {"agent/invoke.py", "agent/loop.py", "agent/notes.py", "app/belt.py"}
+CALLERS = {"agent/invoke.py", "agent/loop.py", "agent/notes.py", "app/belt.py", "app/methods.py"}
 
 
 @cache

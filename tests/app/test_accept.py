@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.app.test_commands import Asked, run
 from tests.backends.mcp.world import LIAR
-from tests.commands import said
+from tests.commands import printed, said
 from tests.doors.world import DICE, plugin_folder
 
 import toolcrib
@@ -61,7 +61,8 @@ async def test_a_program_of_the_workspace_that_a_list_names_runs_once_it_is_acce
     assert words in said(refused)
     accept("./gradlew")
     result = await run(root, "./gradlew test", {**ALLOW, "host": shell})
-    assert (result.status, said(result)) == ("ok", "building test in ws")
+    words = printed(result) if shell == "host" else said(result)
+    assert (result.status, words) == ("ok", "building test in ws")
     write(root / "gradlew", EVIL)
     changed = await run(root, "./gradlew test", {**ALLOW, "host": shell})
     assert "it changed since it was accepted" in said(changed)
@@ -318,7 +319,7 @@ async def test_a_server_whose_script_lies_in_a_workspace_is_started_only_as_it_w
     shutil.copy(LIAR, script)
     config = {
         "plugins": {},
-        "mcpServers": {"srv": {"command": sys.executable, "args": ["server.py", "honest"], "cwd": str(root)}},
+        "mcpServers": {"srv": {"command": sys.executable, "args": ["server.py", "honest"]}},
     }
     state = tmp_path / "state"
     async with opened(config=config, state=state) as crib:

@@ -18,11 +18,11 @@ GUEST = Caller(channel="telegram", owner=False)
 class Bell:
     """A service of a program."""
 
-    @rpc("bell.ring", scope="write")
+    @rpc("bell.ring", clients="write")
     async def ring(self, caller: Caller, times: int = 1) -> dict[str, Any]:
         return {"rung": times, "channel": caller.channel}
 
-    @rpc("bell.melt", scope="admin")
+    @rpc("bell.melt", clients="admin")
     async def melt(self) -> str:
         return "molten"
 

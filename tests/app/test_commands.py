@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import OPEN, belt_in, cribbed, said
+from tests.commands import OPEN, belt_in, cribbed, printed, said
 
 import toolcrib
 from toolcrib.define.caller import Caller
@@ -103,7 +103,7 @@ async def test_switched_off_means_off(root: Path) -> None:
 async def test_a_yes_is_bound_to_words_directory_environment_and_files(root: Path) -> None:
     approver = Asked()
     result = await run(root, "python3 job.py", approver=approver)
-    assert (result.status, said(result)) == ("ok", "42")
+    assert (result.status, printed(result)) == ("ok", "42")
     (bound,) = approver.bound
     assert json.loads(bound["argv"]) == ["python3", "job.py"]
     assert bound["program"].endswith("/python3")
@@ -132,7 +132,7 @@ async def test_the_environment_is_built_and_not_inherited(root: Path) -> None:
     environ = {"SECRET": "s3cret", "LENT": "yes", "HOME": str(root), "LD_PRELOAD": "x.so"}
     async with cribbed(root, {**OPEN, "env": ["LENT"]}, environ=environ) as (belt, _):
         result = await belt.call("exec", {"command": "env", "env": {"NODE_ENV": "test"}})
-    lines = dict(line.split("=", 1) for line in said(result).splitlines())
+    lines = dict(line.split("=", 1) for line in printed(result).splitlines())
     assert (lines["LENT"], lines["NODE_ENV"], lines["HOME"]) == ("yes", "test", str(root))
     assert not {"SECRET", "LD_PRELOAD"} & lines.keys()
 
@@ -158,14 +158,15 @@ def test_the_basics_are_there_without_an_environment_of_ours() -> None:
 
 async def test_an_agents_own_settings_hold_for_it(root: Path) -> None:
     agents = {"strict": {"tools": {"exec": {"security": "deny"}}}}
-    for caller, status in ((Caller(agent="strict"), "error"), (Caller(agent="main"), "ok")):
+    for agent, status in (("strict", "error"), ("main", "ok")):
+        caller = Caller(agent=agent, owner=True)
         async with cribbed(root, OPEN, caller=caller, agents=agents) as (belt, _):
             assert (await belt.call("exec", {"command": "echo hi"})).status == status
 
 
 async def test_a_sandboxed_session_never_runs_on_the_bare_host(root: Path) -> None:
     tools = {"sandbox": {"tools": {"allow": ["exec"]}}}
-    async with cribbed(root, OPEN, caller=Caller(sandboxed=True), tools=tools) as (belt, _):
+    async with cribbed(root, OPEN, caller=Caller(owner=True, sandboxed=True), tools=tools) as (belt, _):
         result = await belt.call("exec", {"command": "hostname"})
     assert said(result) == "sandbox"
 
@@ -300,7 +301,7 @@ async def test_a_stopped_call_leaves_no_process(root: Path, shell: str) -> None:
 
 async def test_a_terminal_shows_a_screen(root: Path) -> None:
     result = await run(root, r"printf '\033[2J\033[3;5Hhere'; tput cols > size", OPEN, pty=True)
-    assert said(result).endswith("    here")
+    assert printed(result).endswith("    here")
     assert (root / "size").read_text() == "120\n"
 
 

@@ -141,7 +141,7 @@ async def test_settings_that_decide_about_every_command_are_named(
 async def test_what_a_parent_may_not_run_is_derived_from_the_rules_of_both(tmp_path: Path) -> None:
     agents = {"main": {"tools": {"exec": {"deny": [["echo"]]}}}, "helper": {}}
     crib = crib_in(tmp_path, config={"agents": agents})
-    child = Caller(agent="helper", parents=("main",), session="agent:helper:subagent:1")
+    child = Caller(owner=True, agent="helper", parents=("main",), session="agent:helper:subagent:1")
     await crib.belt(child).call("exec", {"command": "echo hi"})
     rows = await rows_of(crib, tmp_path)
     (judged,) = of_kind(rows, "judged")

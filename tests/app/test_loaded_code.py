@@ -8,8 +8,8 @@ import pytest
 from tests.backends.exec.shells import ran
 
 import toolcrib
-from toolcrib.app.belt import terms_of
 from toolcrib.app.sources import list_loaded_code
+from toolcrib.app.terms import terms_of
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.backends.files.local import Workspaces

@@ -69,7 +69,7 @@ async def test_who_is_bound_to_some_tools_starts_nobody_who_is_not() -> None:
 
     async with toolcrib.open({}, tools=[start]) as crib:
         told = await crib.belt(OWNER, only=["start"]).call("start")
-    assert told.plain_text.startswith("whoever is bound to a profile or to some tools starts and steers no subagents")
+    assert told.plain_text.startswith("whoever is bound to a profile, to some tools or to a job may not ask for s")
 
 
 def test_what_is_shown_of_them_is_short() -> None:

@@ -99,7 +99,7 @@ def test_only_the_owners_tools_are_known_where_nothing_declares_them() -> None:
     assert "order" not in crib.catalog
     assert "a factory makes nothing for the owner" in " ".join(each.message for each in crib.lint())
     declared = Offer(source="plugin:shop", tools=(guests,), per_caller=(Tool.declared("order", "Order."),))
-    crib = toolcrib.open(plugins=[declared])
+    crib = toolcrib.open({"tools": {"guests": "full"}}, plugins=[declared])
     guest = Caller(channel="irc", group="#shop", sender=Sender(id="7"))
     assert [crib.belt(each).verdicts["order"].decision for each in (guest, caller())] == ["allow", "deny"]
 

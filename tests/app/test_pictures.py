@@ -111,7 +111,7 @@ async def test_an_agents_own_model_goes_before_that_of_all_and_a_word_before_bot
             assert (await look_with(crib, painter)).details["model"] == "desk:own"
             assert (await look_with(crib, painter, model="desk:all")).details["model"] == "desk:all"
             assert (await look_with(crib, painter, model="gpt-4o-mini")).details["model"] == "desk:gpt-4o-mini"
-            for word, why in (("blind", "sees no pictures"), ("desk:other", "is not named in the configuration")):
+            for word, why in (("blind", "sees no pictures"), ("shop:other", "is not named in the configuration")):
                 told = await look_with(crib, painter, model=word)
                 assert (told.status, why in told.plain_text, "there is desk:own" in told.plain_text) == (
                     "error",

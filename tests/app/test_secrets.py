@@ -132,7 +132,7 @@ async def test_no_secret_comes_back_in_a_turn_or_stays_in_the_state(
     assert [each.status for each in answers] == ["ok", "ok", "error", "ok", "ok"]
     assert asked == ["save"]
     assert ORDINARY in str(answers[0])
-    kept = b"".join(path.read_bytes() for path in state.iterdir()).decode(errors="replace")
+    kept = b"".join(path.read_bytes() for path in state.rglob("*") if path.is_file()).decode(errors="replace")
     for secret in HIDDEN:
         assert secret not in "\n".join(prompts)
         if secret != HIDDEN[0]:  # what a model itself says in a call is its own word

@@ -106,8 +106,8 @@ async def test_what_it_says_alike_is_not_written_down(tmp_path: Path) -> None:
 
 
 async def test_whoever_asks_is_judged_as_who_they_are(tmp_path: Path) -> None:
-    shadow = 'channels: {telegram: {groups: {"-1": {toolsBySender: {"id:7": {deny: [ls]}}}}}}'
-    crib = crib_in(tmp_path, shadow, channels={"telegram": {"groups": {"-1": {}}}})
+    shadow = 'channels: {telegram: {groups: {"-1": {tools: {profile: full}, toolsBySender: {"id:7": {deny: [ls]}}}}}}'
+    crib = crib_in(tmp_path, shadow, channels={"telegram": {"groups": {"-1": {"tools": {"profile": "full"}}}}})
     assert (await crib.belt(GUEST).call("ls")).status == "ok"
     assert (await crib.belt(OWNER).call("ls")).status == "ok"
     await crib.close()

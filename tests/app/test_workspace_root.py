@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.app.belt import terms_of
+from toolcrib.app.terms import terms_of
 from toolcrib.backends.exec.profile import profile
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.files.disk import Terms

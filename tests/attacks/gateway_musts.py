@@ -122,7 +122,9 @@ def _effects(play: Play) -> set[str]:
     asked = {peer.asked[id] for peer in play.peers for id, each in peer.answers.items() if _was_taken(each)}
     asked -= {"connect"}
     did = {
-        name for name in asked if name in methods and explain_forbidden(name, "operator", readers, methods[name].scope)
+        name
+        for name in asked
+        if name in methods and explain_forbidden(name, "operator", readers, methods[name].mark.clients)
     }
     return play.effects | did
 

@@ -125,7 +125,7 @@ def _called_from_afar(setup: Json, asked: Json, must: Json) -> Outcome:
     complaints, seen = list[str](), list[Any]()
     for count in (1, 2):
         given = asked.get("args") or {}
-        entries, told = ways.come_in(neutral(setup.get("config", {})), asked["via"], asked["name"], given, count)
+        entries, told = ways.come_in(_about_layers(setup.get("config", {})), asked["via"], asked["name"], given, count)
         started = [each for each in entries if isinstance(each, Started)]
         ran = _Ran([each.tool for each in started])
         ran.given = [each.call.args for each in started]
@@ -140,7 +140,7 @@ def _called_for_real(setup: Json, asked: Json, must: Json) -> Outcome:
     """Make the call with the tool itself: whether it did anything is for its service to say, too."""
     context = setup.get("context", {})
     depth = int(context.get("spawn_depth", 0))
-    config = neutral(setup.get("config", {}))
+    config = _about_layers(setup.get("config", {}))
     result = subagents.called(config, _caller_through(setup, asked), depth, asked["name"], asked.get("args") or {})
     ran = _Ran([asked["name"]] if result.status == "ok" else [])
     complaint = _complaint_about(must, ran, 1, [result])
@@ -335,7 +335,7 @@ def _catalog(setup: Json, profile: Json, ran: _Ran) -> Catalog:
 
 
 def _belts(setup: Json, profile: Json, ran: _Ran | None = None) -> Belts:
-    config = neutral(setup.get("config", {}))
+    config = _about_layers(setup.get("config", {}))
     context = setup.get("context", {})
     if "owners" in context:
         config["owners"] = context["owners"]
@@ -356,6 +356,12 @@ def neutral(config: Json) -> Json:
     if tools is not None and moved:
         told["tools"] = {**tools, **moved}
     return told
+
+
+def _about_layers(config: Json) -> Json:
+    """Return a configuration of ours for a row about layers: what its rules leave a guest, they need not give."""
+    told = neutral(config)
+    return {**told, "tools": {"guests": "full", **tools}} if isinstance(tools := told.get("tools", {}), dict) else told
 
 
 def _caller_through(setup: Json, asked: Json) -> Caller:

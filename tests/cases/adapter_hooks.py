@@ -47,7 +47,7 @@ class Around:
 async def call(tool: Tool, name: str, args: Any, around: Around = Around()) -> Result:
     """Call the one tool of the owner's belt under this name."""
     logging.getLogger("toolcrib").addHandler(_QUIET)
-    caller = Caller()
+    caller = Caller(owner=True)
     belt = Belts(Catalog({tool.name: tool}, ()), load({}, {}).policy).belt_for(caller)
     pipeline = CallPipeline(
         record=MemoryRecord(),

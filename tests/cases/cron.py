@@ -4,6 +4,7 @@ Of a shape that is checked, what is compared is the verdict, and that our senten
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
 from functools import partial
@@ -70,6 +71,9 @@ def _same_verdict(case: Case, ours: Any) -> str:
     return f"our sentence does not name {', '.join(missing)}: {ours['errors']}" if missing else ""
 
 
+_PROVIDER = "openai:"
+
+
 def _serve(args: Json) -> Json:
     return asyncio.run(asyncio.wait_for(_run_steps(args), 30))
 
@@ -94,7 +98,9 @@ async def _run_steps(args: Json) -> Json:
     wakes: list[str] = []
     work = JobWork(take_turn, tell, lambda word: word, wake=wakes.append)
     jobs = partial(cron.mount, now=clock.now, pause=clock.pause, works=lambda core: work)
-    config = {"cron": {"enabled": args.get("cronEnabled", True)}}
+    # a job's model is one that can be made: those of the recordings are of a provider here
+    args = json.loads(json.dumps(args).replace('"model": "', f'"model": "{_PROVIDER}'))
+    config = {"cron": {"enabled": args.get("cronEnabled", True)}, "models": {"openai": {"apiKey": "k"}}}
     crib = build(load(config, {}), Given(env={}), FEATURES, (*mounts, jobs))
     events: list[GatewayEvent] = []
     crib.gateway.bus.listen(events.append)
@@ -107,6 +113,7 @@ async def _run_steps(args: Json) -> Json:
         await crib.close()
     payloads = [event.payload for event in events if event.event == "cron"]
     whole = {"steps": steps, "events": payloads, "systemEvents": told, "wakes": wakes}
+    whole = json.loads(json.dumps(whole).replace(_PROVIDER, ""))
     return _rename(whole, {id: f"<job{at}>" for at, id in enumerate(made)})  # type: ignore[no-any-return]
 
 

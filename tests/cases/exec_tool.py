@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.commands import OPEN, belt_in, said
+from tests.commands import OPEN, belt_in, said, unfenced
 from toolcrib.define.result import Result
 
 from .files import plant
@@ -35,7 +35,7 @@ def _exec(args: Json) -> Json | Refused:
     if "sessionId" not in details:
         return Refused(said(result))
     if result.status == "error":
-        return {"ok": False, "message": _reason(said(result), details)}
+        return {"ok": False, "message": _reason(unfenced(said(result)), details)}
     if details["status"] == "running":
         return {"ok": True, "status": "running", "tail": details["tail"]}
     return {"ok": True, "status": details["status"], "exitCode": details["exitCode"], "text": said(result)}

@@ -35,7 +35,9 @@ def _server() -> GatewayServer:
 
 def _authorize(args: Json) -> Json:
     """Ask as somebody who is connected in this role; or, where nobody is, as a stranger's first request."""
-    why = explain_forbidden(args["method"], args.get("role") or "operator", args.get("scopes") or ())
+    method = _server().methods.get(args["method"])
+    own = None if method is None else method.mark.clients
+    why = explain_forbidden(args["method"], args.get("role") or "operator", args.get("scopes") or (), own)
     if args.get("noConnect"):
         try:
             check_connect(FrameRequest("1", args["method"], {}))

@@ -62,7 +62,7 @@ def _checked(args: Json) -> Json:
     elif tool.name != "exec" and not any(rule["decision"] == "allow" and _means(rule, tool, ()) for rule in rules):
         lists.tools["ask" if otherwise == "ask_user" else "deny"].append(tool.name)
     crib = toolcrib.open(lists.config())
-    belt = crib.belt(caller_of(chain), extra=[] if tool.name == "exec" else [tool])
+    belt = crib.belt(replace(caller_of(chain), owner=True), extra=[] if tool.name == "exec" else [tool])
     if tool.name == "exec":
         decision, is_about_words = _commanded(args, crib, belt)
     else:

@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 _QUIET = logging.NullHandler()  # what fails here fails on purpose
 _ANYTHING: Json = {"type": "object", "properties": {}, "additionalProperties": True}
-_CHILD = Caller(agent="worker", session="agent:worker:subagent:1", parents=("agent:main:main",))
+_CHILD = Caller(owner=True, agent="worker", session="agent:worker:subagent:1", parents=("agent:main:main",))
 _REASONS = {
     "goal": "GOAL",
     "rescued": "RESCUED",

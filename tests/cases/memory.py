@@ -6,7 +6,8 @@ from typing import Any
 from toolcrib.config.load import load
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import join_parts
-from toolcrib.services.memory import is_memory_file, spell_memory_path
+from toolcrib.define.memory import is_memory_file
+from toolcrib.services.memory import spell_memory_path
 
 from .load import Case
 

@@ -298,7 +298,7 @@ async def _run(args: Json) -> Json:
         play.inbox.follow_up(_said(text))
     alone = args.get("toolExecution") == "sequential"
     tools = [_tool(name, how or {}, play, alone=alone) for name, how in args.get("tools", {}).items()]
-    caller = Caller()
+    caller = Caller(owner=True)
     setup = TurnSetup(
         model=_Script(play),
         belt=Belts(Catalog({tool.name: tool for tool in tools}, ()), load({}, {}).policy).belt_for(caller),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.commands import belt_in, said
+from tests.commands import belt_in, said, unfenced
 from toolcrib.define.result import Result
 
 from .load import Case
@@ -24,7 +24,7 @@ def _bash(args: Json) -> Json:
         root = Path(name).resolve() / "ws"
         root.mkdir()
         result = asyncio.run(_ran(root, args["call"]))
-    details, text = result.details, said(result)
+    details, text = result.details, unfenced(said(result))
     if "sessionId" not in details:
         raise SaidError(text)
     code, reason = details["exitCode"], ""

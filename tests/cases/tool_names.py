@@ -64,7 +64,7 @@ def _same_meaning(case: Case, ours: Any) -> str:
         for server in servers
         for tool in tools
     }
-    belt = Belts(Catalog(offered), load({"tools": {"deny": [ours]}}, {}).policy).belt_for(Caller())
+    belt = Belts(Catalog(offered), load({"tools": {"deny": [ours]}}, {}).policy).belt_for(Caller(owner=True))
     wanted = {
         tool_name(server, tool)
         for server in (servers if meant[0] == "*" else meant[:1])

@@ -15,7 +15,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.policy.layers import layers_for
 
-from .origins import NOWHERE, is_written, written_at
+from .origins import NOWHERE, is_written, with_default, written_at
 
 Json = dict[str, Any]
 
@@ -242,7 +242,7 @@ def test_every_verdict_names_a_rule_that_is_written_there(config: Json, caller: 
             ("built-in", "default")
         ):
             continue
-        found = written_at(verdict.origin or "", config)
+        found = written_at(verdict.origin or "", with_default(config))
         assert found is not NOWHERE, verdict
         if verdict.rule is not None:
             assert verdict.rule in json.dumps(found), verdict

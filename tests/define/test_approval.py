@@ -8,15 +8,18 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field
 
-from toolcrib.define.approval import digest_of, is_in_time, person_of, prefix_digests, sheet
+from toolcrib.define.approval import digest_of, is_in_time, prefix_digests, sheet
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
+from toolcrib.policy.resolve import person_of
+from toolcrib.policy.settings import PolicySettings
 
 BOB = Caller(
     session="agent:main:main", agent="main", provider="openai", model="m", channel="telegram", account="a",
     group="-100", sender=Sender(id="7", e164="+1", username="bob", name="Bob"),
 )  # fmt: skip
+PLAIN = PolicySettings()
 CALL = Call("call_1", "exec", {"command": "git push origin", "env": {"B": "1", "A": "2"}}, "key_1")
 BINDING = {"dir": "/ws", "argv": '["git","push","origin"]', "file job.py": "00ff"}
 DIGEST = digest_of(BOB, CALL, BINDING)
@@ -137,19 +140,19 @@ def test_words_that_are_none_have_no_beginnings(words: str) -> None:
     [
         (BOB, True),
         (replace(BOB, sender=Sender(e164="+1")), True),
-        (replace(BOB, channel=None), False),
+        (replace(BOB, channel=None), True),
         (replace(BOB, sender=None), False),
         (replace(BOB, sender=Sender(username="bob", name="Bob")), False),
         (Caller(), False),
     ],
 )
 def test_only_a_typed_identity_is_a_person(caller: Caller, is_somebody: bool) -> None:
-    assert bool(person_of(caller)) is is_somebody
+    assert bool(person_of(PLAIN, caller)) is is_somebody
 
 
 def test_names_make_nobody_somebody_else() -> None:
     eve = replace(BOB, sender=Sender(id="8", username="bob", name="Bob"))
-    assert person_of(eve) != person_of(BOB) == person_of(replace(BOB, session=None, group=None))
+    assert person_of(PLAIN, eve) != person_of(PLAIN, BOB) == person_of(PLAIN, replace(BOB, session=None, group=None))
 
 
 def test_the_sheet_shows_the_whole_call_escaped() -> None:

@@ -110,7 +110,7 @@ async def test_an_answer_from_elsewhere_ends_the_question_here(capsys: pytest.Ca
     async def elsewhere() -> None:
         while not person.prompts:
             await asyncio.sleep(0)
-        await approvals.answer(BOB, (await approvals.waiting(BOB))[0]["id"], "once")
+        await approvals.answer(Caller(), (await approvals.waiting(Caller()))[0]["id"], "once")
 
     answer, _ = await asyncio.gather(called(approvals, person), elsewhere())
     assert answer is True
@@ -161,7 +161,7 @@ def test_list_shows_what_waits() -> None:
     shown = run("list").output
     assert shown.startswith(f"{QUESTION.id}  until ")
     assert shown.endswith(f"\n{QUESTION.shown}\n  --for TIME --which 0: exactly this call\n")
-    assert json.loads(run("list", "--json").output)["questions"][0] == QUESTION.to_json()
+    assert json.loads(run("list", "--json").output)["questions"][0] == json.loads(json.dumps(QUESTION.to_json()))
 
 
 @pytest.mark.usefixtures("waiting")

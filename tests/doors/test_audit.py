@@ -22,7 +22,7 @@ def own(text: str = "") -> str:
     return "done"
 
 
-CONFIG = {"tools": {"deny": ["ls"]}}
+CONFIG = {"tools": {"deny": ["ls"], "guests": "full"}}
 
 
 @pytest.fixture

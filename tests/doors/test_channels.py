@@ -53,7 +53,8 @@ async def test_a_message_that_a_kill_left_unanswered_is_answered_once(tmp_path: 
     folder.mkdir()
     slow = call("exec", '{"command": "echo begun > begun; sleep 600"}')
     with irc_server(tmp_path) as port, talking(slow, Say(text="It is done.")) as server:
-        free = f"{irc(port, f', owners: [{ANN!r}]')}\ntools: {{exec: {{ask: off, security: full}}}}"
+        known = f", allowFrom: [{ANN!r}], direct: {{tools: {{allow: [exec]}}}}"
+        free = f"{irc(port, known)}\ntools: {{exec: {{ask: off, security: full}}}}"
         crib = crib_with(server, tmp_path, free)
         async with person(port, "ann") as ann:
             with gateway_in(folder, crib) as process:

@@ -16,7 +16,7 @@ from .world import Answer, ask, crib_file, plugin_folder, refused
 Capture = pytest.CaptureFixture[str]
 
 POLICY = """\
-owners: ["id:1000"]
+owners: ["telegram:id:1000"]
 tools:
   profile: coding
   alsoAllow: [group:web, group:messaging, gateway, whatsapp_login]

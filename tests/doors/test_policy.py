@@ -17,7 +17,7 @@ channels:
   telegram:
     direct: {toolsBySender: {"id:5": {deny: [browser]}}}
     groups:
-      "-100": {toolsBySender: {"id:7": {deny: [cron]}, "*": {allow: [message]}}}
+      "-100": {toolsBySender: {"id:7": {allow: ["*"], deny: [cron]}, "*": {allow: [message]}}}
 expect:
   - {caller: {channel: telegram, group: "-100", sender: "id:9"}, has: [message], lacks: [exec, read]}
 """
@@ -58,7 +58,7 @@ def test_a_comparison_names_whom_it_changes_for_and_which_tool(home: Path, tmp_p
 
 def test_a_change_that_only_a_combination_shows_is_found(home: Path, tmp_path: Path, capsys: Capture) -> None:
     # the agent main lacks exec anyway, so that it takes dev, in this group, for this sender
-    new = changed(tmp_path, '"id:7": {deny: [cron]}', '"id:7": {deny: [cron, exec]}')
+    new = changed(tmp_path, '"id:7": {allow: ["*"], deny: [cron]}', '"id:7": {deny: [cron, exec]}')
     answer = ask(capsys, "policy", "diff", home, new, "--json")
     assert [each for each in changes_of(answer) if each[2] == "exec"] == [("dev", "-100", "exec", "allow", "deny")]
 
@@ -80,7 +80,7 @@ def test_a_rule_about_arguments_is_a_change_though_the_tool_stays(home: Path, tm
 def test_a_combination_is_named_though_somebody_else_loses_the_same_tool(
     home: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    old = changed(tmp_path, '"id:7": {deny: [cron]}', '"id:7": {deny: [cron, exec]}').read_text()
+    old = changed(tmp_path, '"id:7": {allow: ["*"], deny: [cron]}', '"id:7": {deny: [cron, exec]}').read_text()
     before = crib_file(tmp_path, old, "before.yaml")
     # the agent dev loses it alone; dev2 gets it, in the group, for one sender, whom the agent main would not show
     both = old.replace("deny: [cron, exec]", "deny: [cron]").replace(

@@ -61,6 +61,7 @@ def callers_of(answer: Answer) -> dict[tuple[object, ...], str]:
             each["caller"]["sandboxed"],
         ): each["decision"]
         for each in answer.json["callers"]
+        if each["caller"]["channel"] or each["caller"]["owner"]  # whoever has neither is a guest of a program
     }
 
 
@@ -75,7 +76,7 @@ def test_everybody_whom_a_file_tells_apart_is_listed_with_the_verdict(tmp_path: 
     assert found["main", "telegram", None, "*", (), False, False] == "deny"
     assert found["main", "telegram", "-100", "7", (), False, False] == "allow"
     assert found["main", "telegram", "-100", "*", (), False, False] == "deny"
-    assert found["main", "telegram", "*", "*", (), False, False] == "allow"
+    assert found["main", "telegram", "*", "*", (), False, False] == "deny"
     table = ask(capsys, "who", "exec", "--config", path).out
     assert "the owner here, agent desk " in table
     assert "channel telegram, group -100, id:7 " in table

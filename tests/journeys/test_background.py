@@ -206,7 +206,7 @@ async def test_who_speaks_in_the_session_of_another_agent_has_its_own_folder_and
         seen.append(last(request))
         return count(1)
 
-    caller = Caller(agent="dev", session=MAIN)
+    caller = Caller(agent="dev", session=MAIN, owner=True)
     async with crib_with(COUNTER, state=tmp_path / "state", **config) as crib:
         await crib.turn("go", caller=caller, session=MAIN, model=FunctionModel(answer)).end()
         await settled(crib, caller)
@@ -251,7 +251,7 @@ async def test_whom_an_agent_may_start_is_what_its_configuration_says() -> None:
     }
 
     async def called(crib: Crib, session: str, name: str, args: dict[str, Any]) -> Result:
-        return await crib.belt(Caller(session=session)).call(name, args)
+        return await crib.belt(Caller(session=session, owner=True)).call(name, args)
 
     async with toolcrib.open(config, env={}) as crib:
         listed = await called(crib, MAIN, "agents_list", {})
@@ -458,7 +458,7 @@ async def test_nobody_touches_the_subagents_of_somebody_else() -> None:
     async with toolcrib.open({}) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=farm.model).end()
         await farm.child()
-        other = crib.belt(Caller(session="agent:main:other"))
+        other = crib.belt(Caller(session="agent:main:other", owner=True))
         assert (await other.call("subagents", {"action": "list"})).details["subagents"] == []
         for action in ("stop", "steer"):
             result = await other.call("subagents", {"action": action, "target": "sheep", "message": "x"})

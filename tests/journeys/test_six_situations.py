@@ -23,12 +23,12 @@ EXEC, SEND = ("exec", '{"command": "echo it ran"}'), ("sessions_send", '{"sessio
 BRIEF = '{"task": "look"}'
 TOOLS = {"exec": {"allow": [["echo"]]}}
 GROUPS = {
-    str(OPS): {"tools": {"deny": ["gateway"]}},
+    str(OPS): {"tools": {"allow": ["*"], "deny": ["gateway"]}},
     str(HELP): {"tools": {"allow": ["web_fetch", "message"]}},
     "*": {
         "toolsBySender": {
             f"id:{OWNED}": {"allow": ["*"]},
-            "*": {"deny": ["group:runtime", "group:automation", "group:fs"]},
+            "*": {"allow": ["*"], "deny": ["group:runtime", "group:automation", "group:fs"]},
         }
     },
 }

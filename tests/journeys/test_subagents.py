@@ -113,8 +113,10 @@ async def test_three_generations_work_over_real_tools_and_each_lacks_what_it_was
         assert answers(asked["outer"].messages)[1] == "under the oak"
         assert answers(asked["main"].messages)[1] == "inner says it"
         # and so says explain, for each of them
-        child = Caller(session="agent:outer:subagent:1", agent="outer", parents=(MAIN,))
-        grandchild = Caller(session="agent:inner:subagent:2", agent="inner", parents=(MAIN, "agent:outer:subagent:1"))
+        child = Caller(session="agent:outer:subagent:1", agent="outer", parents=(MAIN,), owner=True)
+        grandchild = Caller(
+            session="agent:inner:subagent:2", agent="inner", parents=(MAIN, "agent:outer:subagent:1"), owner=True
+        )
         for caller, name, words_of_it in (
             (Caller(session=MAIN, owner=True), "write", "deny has 'write' (tools)"),
             (child, "ls", "deny has 'ls' (agents.outer.tools)"),
@@ -531,7 +533,7 @@ async def test_include_and_exclude_choose_among_agents_and_leave_their_tools_alo
     subagents = {"include": ["worker", "inner"], "exclude": ["inner"]}
     async with crib_with(agent("worker"), agent("inner"), tools={"subagents": subagents}) as crib:
         assert [each.name for each in crib.catalog.tools.values() if each.source == "agent"] == ["worker"]
-        child = Caller(session="agent:worker:subagent:1", agent="worker", parents=(MAIN,))
+        child = Caller(session="agent:worker:subagent:1", agent="worker", parents=(MAIN,), owner=True)
         assert {"read", "write"} <= set(crib.belt(child).tools)
 
 

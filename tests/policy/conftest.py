@@ -27,8 +27,13 @@ def crib_of(config: Config) -> Crib:
     return open(config, plugins=[WEATHER], env={})
 
 
+def unbounded(config: Config) -> Config:
+    """Return a configuration for a test about layers: guests have whatever its rules leave them."""
+    return {**config, "tools": {"guests": "full", **config.get("tools", {})}}
+
+
 def verdict_of(config: Config, tool: str, caller: Caller | None = None) -> Verdict:
-    return crib_of(config).belt(mark_terminal_owner(caller or Caller())).verdicts[tool]
+    return crib_of(unbounded(config)).belt(mark_terminal_owner(caller or Caller())).verdicts[tool]
 
 
 @pytest.fixture
@@ -36,6 +41,6 @@ def has() -> Callable[..., bool]:
     """Tell whether a caller's belt has a tool under a configuration."""
 
     def ask(config: Config, tool: str, **caller: Any) -> bool:
-        return tool in crib_of(config).belt(mark_terminal_owner(Caller(**caller))).tools
+        return tool in crib_of(unbounded(config)).belt(mark_terminal_owner(Caller(**caller))).tools
 
     return ask

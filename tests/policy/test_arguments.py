@@ -284,7 +284,8 @@ def test_lint_takes_no_entry_for_dead_that_means_a_value_in_another_spelling() -
 
 def test_lint_is_content_when_nothing_else_reaches_the_files() -> None:
     rule = {"tool": "group:fs", "when": {"path": "docs/**"}}
-    tools = {"profile": "coding", "deny": [rule, "effect:execute", "group:ui", "image", "canvas"]}
+    shut = ["effect:execute", "group:ui", "image", "message", "group:memory"]
+    tools = {"profile": "coding", "deny": [rule, *shut]}
     assert [each for each in crib_of({"tools": tools}).lint() if each.kind == "around"] == []
 
 

@@ -68,7 +68,7 @@ def test_a_verdict_names_layer_rule_place_reason_and_remedy() -> None:
 @pytest.mark.parametrize(
     ("config", "tool", "caller", "layer", "reason"),
     [
-        ({}, "read", Caller(), None, "passes all 9 layers"),
+        ({}, "read", Caller(), None, "passes every layer"),
         ({"tools": {"profile": "coding"}}, "cron", Caller(), "profile", "not in allow (tools.profile=coding)"),
         ({"tools": {"allow": []}}, "read", Caller(), "global", "allow is empty and permits nothing (tools)"),
         ({"tools": {"allow": ["exec"]}}, "read", Caller(), "global", "not in allow (tools)"),
@@ -115,8 +115,8 @@ def test_a_reason_says_which_layer_and_why(
 
 def test_explain_says_when_apply_patch_passes_only_with_exec() -> None:
     belt = belt_of(Layer("global", "tools", Rule(allow=("exec",))))
-    assert belt.verdicts["apply_patch"].reason == "passes all 9 layers, with 'exec' (tools)"
-    assert belt.verdicts["exec"].reason == "passes all 9 layers"
+    assert belt.verdicts["apply_patch"].reason == "passes every layer, with 'exec' (tools)"
+    assert belt.verdicts["exec"].reason == "passes every layer"
 
 
 def test_an_optional_tool_needs_its_name_its_plugin_or_the_group_of_plugins() -> None:

@@ -2,11 +2,17 @@
 
 import pytest
 
-from toolcrib.define.caller import Sender
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.policy.chats import find_sender
-from toolcrib.policy.resolve import is_listed
+from toolcrib.policy.resolve import is_among
+from toolcrib.policy.settings import PolicySettings
 
 ALL = Sender(id="7", e164="+380", username="bob", name="Bob B")
+PLAIN = PolicySettings(bare="telegram")
+
+
+def on_telegram(sender: Sender | None) -> Caller:
+    return Caller(channel="telegram", sender=sender)
 
 
 @pytest.mark.parametrize(
@@ -28,16 +34,16 @@ ALL = Sender(id="7", e164="+380", username="bob", name="Bob B")
     ],
 )
 def test_keys_are_tried_as_id_number_username_name_and_star(keys: list[str], found: tuple[str, bool] | None) -> None:
-    seen = find_sender({key: key for key in keys}, ALL)
+    seen = find_sender({key: key for key in keys}, PLAIN, on_telegram(ALL))
     assert [(key, bool(worn)) for key, _, worn in seen] == ([] if found is None else [found])
 
 
 def test_without_worn_names_a_bare_key_is_only_an_identity() -> None:
-    assert find_sender({"bob": 1, "*": 2}, ALL, wearable=False) == [("*", 2, "")]
+    assert find_sender({"bob": 1, "*": 2}, PLAIN, on_telegram(ALL), wearable=False) == [("*", 2, "")]
 
 
 def test_the_first_of_two_spellings_counts() -> None:
-    assert find_sender({"@bob": 1, "BOB": 2}, Sender(id="bob")) == [("@bob", 1, "")]
+    assert find_sender({"@bob": 1, "BOB": 2}, PLAIN, on_telegram(Sender(id="bob"))) == [("@bob", 1, "")]
 
 
 @pytest.mark.parametrize(
@@ -58,10 +64,10 @@ def test_the_first_of_two_spellings_counts() -> None:
     ],
 )
 def test_only_an_id_or_a_number_makes_an_owner(sender: Sender | None, listed: bool) -> None:
-    assert is_listed(sender, ["id:7", "e164:+380"]) is listed
+    assert is_among(PLAIN, on_telegram(sender), ["id:7", "e164:+380"]) is listed
 
 
 def test_a_bare_owner_is_an_id_or_a_number() -> None:
-    assert is_listed(Sender(id="7"), ["7"])
-    assert is_listed(Sender(e164="+380"), ["+380"])
-    assert not is_listed(Sender(name="7", username="+380"), ["7", "+380"])
+    assert is_among(PLAIN, on_telegram(Sender(id="7")), ["7"])
+    assert is_among(PLAIN, on_telegram(Sender(e164="+380")), ["+380"])
+    assert not is_among(PLAIN, on_telegram(Sender(name="7", username="+380")), ["7", "+380"])

@@ -19,7 +19,7 @@ from toolcrib.policy.resolve import (
     model_family,
 )
 
-from .conftest import crib_of
+from .conftest import crib_of, unbounded
 
 Has = Callable[..., bool]
 
@@ -38,7 +38,7 @@ EVERY_LAYER = {
 
 
 def names(config: dict[str, Any], caller: Caller) -> list[str]:
-    return list(dict.fromkeys(layer.name for layer in layers_for(load(config, {}).policy, caller)))
+    return list(dict.fromkeys(layer.name for layer in layers_for(load(unbounded(config), {}).policy, caller)))
 
 
 def test_the_layers_come_in_the_documents_order() -> None:
@@ -65,7 +65,7 @@ def test_a_plain_caller_meets_only_what_speaks_about_it() -> None:
 
 def test_an_origin_is_the_path_of_the_rule() -> None:
     caller = Caller(session="agent:dev:telegram:group:-1", provider="openai", model="gpt")
-    origins = {layer.name: layer.origin for layer in layers_for(load(EVERY_LAYER, {}).policy, caller)}
+    origins = {layer.name: layer.origin for layer in layers_for(load(unbounded(EVERY_LAYER), {}).policy, caller)}
     assert origins == {
         "profile": "tools.profile",
         "provider-profile": "tools.byProvider.openai.profile",
@@ -304,7 +304,7 @@ BY_PROVIDER = {
 def test_a_child_on_another_model_is_bound_by_the_rules_about_its_parents_model(
     parent: Caller, kept: list[str]
 ) -> None:
-    crib = crib_of(BY_PROVIDER)
+    crib = crib_of(unbounded(BY_PROVIDER))
     child = replace(child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1"), provider="anthropic")
     grandchild = replace(child_of(crib.loaded.policy, child, "deep", "agent:deep:subagent:2"), provider="google")
     for below in (child, grandchild):
@@ -312,7 +312,7 @@ def test_a_child_on_another_model_is_bound_by_the_rules_about_its_parents_model(
 
 
 def test_a_child_on_another_model_is_asked_where_its_parent_would_be() -> None:
-    crib = crib_of(BY_PROVIDER)
+    crib = crib_of(unbounded(BY_PROVIDER))
     parent = Caller(provider="anthropic", model="opus")
     child = replace(child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1"), provider="google")
     verdict = crib.belt(child).verdicts["exec"]
@@ -320,7 +320,7 @@ def test_a_child_on_another_model_is_asked_where_its_parent_would_be() -> None:
 
 
 def test_a_child_has_no_tool_that_only_its_own_model_or_its_own_list_brings() -> None:
-    crib = crib_of({"agents": {"worker": {"tools": {"alsoAllow": ["radar"]}}}})
+    crib = crib_of(unbounded({"agents": {"worker": {"tools": {"alsoAllow": ["radar"]}}}}))
     worker = Caller(agent="worker", provider="openai")
     assert {"apply_patch", "radar"} <= set(crib.belt(worker).tools)
     parent = Caller(provider="anthropic", model="opus")
@@ -330,7 +330,7 @@ def test_a_child_has_no_tool_that_only_its_own_model_or_its_own_list_brings() ->
 
 def test_a_child_keeps_the_group_whose_channel_only_its_parents_key_names() -> None:
     groups = {"-2": {"tools": {"deny": ["exec"]}}}
-    crib = crib_of({"channels": {"telegram": {"groups": groups, "owners": ["id:7"]}}})
+    crib = crib_of(unbounded({"channels": {"telegram": {"groups": groups, "owners": ["id:7"]}}}))
     parent = Caller(session="agent:main:telegram:group:-1", group="-2", sender=Sender(id="7"))
     child = child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1")
     for caller in (parent, child):
@@ -339,7 +339,9 @@ def test_a_child_keeps_the_group_whose_channel_only_its_parents_key_names() -> N
 
 
 def test_a_child_is_bound_by_the_agent_that_spoke_in_the_session_of_another() -> None:
-    crib = crib_of({"agents": {"narrow": {"tools": {"deny": ["exec"]}}, "main": {"tools": {"deny": ["write"]}}}})
+    crib = crib_of(
+        unbounded({"agents": {"narrow": {"tools": {"deny": ["exec"]}}, "main": {"tools": {"deny": ["write"]}}}})
+    )
     parent = Caller(agent="narrow", session="agent:main:main")
     child = child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1")
     assert child.parents == ("agent:main:main", "narrow")
@@ -439,7 +441,7 @@ def test_a_provider_belongs_to_a_family(provider: str, family: str) -> None:
 @pytest.mark.parametrize("key", ["desk", "worker", "telegram:group:9", "Agent:Main:desk", "subagent:7"])
 def test_a_child_of_a_session_whose_key_names_no_agent_is_bound_by_its_agent(key: str) -> None:
     tools = {"deny": ["exec"], "subagents": {"maxConcurrent": 2}}
-    crib = crib_of({"agents": {"main": {"tools": tools}, "worker": {}}})
+    crib = crib_of(unbounded({"agents": {"main": {"tools": tools}, "worker": {}}}))
     parent = Caller(session=key)
     child = child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1")
     assert "exec" not in crib.belt(parent).tools
@@ -449,7 +451,7 @@ def test_a_child_of_a_session_whose_key_names_no_agent_is_bound_by_its_agent(key
 
 @pytest.mark.parametrize("key", ["agent:main:desk", "desk", None])
 def test_a_child_is_as_deep_as_it_was_started_however_the_session_is_called(key: str | None) -> None:
-    crib = crib_of({"tools": {"subagents": {"maxDepth": 2}}})
+    crib = crib_of(unbounded({"tools": {"subagents": {"maxDepth": 2}}}))
     child = child_of(crib.loaded.policy, Caller(session=key), "outer", "agent:outer:subagent:1")
     grandchild = child_of(crib.loaded.policy, child, "inner", "agent:inner:subagent:2")
     assert "generalist" in crib.belt(child).tools
@@ -457,7 +459,7 @@ def test_a_child_is_as_deep_as_it_was_started_however_the_session_is_called(key:
 
 
 def test_a_child_is_bound_by_what_its_parents_scope_says_of_the_childs_model() -> None:
-    crib = crib_of({"agents": {"clerk": {"tools": {"byProvider": {"google": {"deny": ["write"]}}}}}})
+    crib = crib_of(unbounded({"agents": {"clerk": {"tools": {"byProvider": {"google": {"deny": ["write"]}}}}}}))
     parent = Caller(agent="clerk", provider="anthropic")
     child = replace(child_of(crib.loaded.policy, parent, "worker", "agent:worker:subagent:1"), provider="google")
     assert "write" in crib.belt(parent).tools

@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.app import Crib
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.verdict import ArgumentRule, Decision, Layer, Rule, Selection
 from toolcrib.policy.conditions import dump_when
 from toolcrib.policy.explain import explain_rows, verdict_json
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.layers import layers_for
 from toolcrib.policy.resolve import child_of, resolve
+from toolcrib.policy.settings import PROFILES
 
 from . import worlds
 from .conftest import crib_of
@@ -77,6 +78,22 @@ def a_name_that_anyone_can_take_never_adds_a_call(
     before, after = (named.belt(replace(caller, sender=each)) for each in (plain, taken))
     assert set(after.tools) <= set(before.tools), f"{taken} has more than {plain}"
     assert_no_call_more(after.selection, before.selection, f"{taken}")
+
+
+def a_guest_has_more_than_the_default_by_an_allow_or_a_profile_alone(
+    config: Config, crib: Crib, caller: Caller, chance: random.Random
+) -> None:
+    """Whatever else is written, in the chats and elsewhere: nothing of it gives."""
+    if resolve(crib.policy, caller).is_owner:
+        return
+    told = {**config, "tools": {**config["tools"], "guests": chance.choice(("messaging", "minimal"))}}
+    chats = [path for path in worlds.rule_paths(config) if path[0] == "channels"]
+    for path in chats:
+        rule = {key: each for key, each in worlds.at(told, path).items() if key not in ("allow", "profile")}
+        told = put(told, path[:-1], {path[-1]: rule})
+    bounded = crib_of(told)
+    most = crib_of({"tools": {"allow": list(PROFILES[told["tools"]["guests"]] or ())}}).belt(OWNER).tools
+    assert set(bounded.belt(caller).tools) <= set(most)
 
 
 def a_role_that_no_rule_names_changes_nothing(
@@ -153,7 +170,8 @@ def every_rule_stands_where_it_is_said_to(config: Config, crib: Crib, caller: Ca
     for name, verdict in held.verdicts.items():
         assert (name in held.tools) == (verdict.decision != "deny")
         for origin, rule in [(verdict.origin, verdict.rule)] + [(s.origin, s.rule) for s in held.steps(name)]:
-            if origin is not None and not origin.startswith(("built-in", "default")):
+            is_default = origin == "tools.guests" and not isinstance(config["tools"].get("guests"), str)
+            if origin is not None and not is_default and not origin.startswith("built-in"):
                 assert stands(config, origin, rule), f"{name}: {rule!r} does not stand at {origin}"
 
 
@@ -181,6 +199,7 @@ PROPERTIES: tuple[Property, ...] = (
     adding_an_ask_never_adds_a_call,
     one_more_role_never_adds_a_call,
     a_name_that_anyone_can_take_never_adds_a_call,
+    a_guest_has_more_than_the_default_by_an_allow_or_a_profile_alone,
     a_role_that_no_rule_names_changes_nothing,
     no_call_is_milder_than_the_verdict,
     adding_a_parent_never_adds_a_tool,

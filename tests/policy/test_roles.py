@@ -6,18 +6,19 @@ import pytest
 
 from toolcrib import Caller, Sender
 from toolcrib.define.errors import ConfigError
-from toolcrib.policy.resolve import is_listed
+from toolcrib.policy.resolve import is_among
+from toolcrib.policy.settings import PolicySettings
 
-from .conftest import crib_of
+from .conftest import crib_of, unbounded
 
-ROLES = {"family": ["id:7", "id:8"], "Kids": ["id:8", "bob"], "named": ["username:eve"]}
+ROLES = {"family": ["telegram:id:7", "telegram:id:8"], "Kids": ["telegram:id:8", "bob"], "named": ["username:eve"]}
 
 
 def verdicts(by_sender: dict[str, Any], sender: Sender, group: str | None = "-1") -> tuple[set[str], str | None]:
     """Return the tools of a sender in a chat, and the layer that decides about exec."""
     chat = {"toolsBySender": by_sender}
     channel = {"groups": {"-1": chat}} if group else {"direct": chat}
-    belt = crib_of({"roles": ROLES, "channels": {"telegram": channel}}).belt(
+    belt = crib_of(unbounded({"roles": ROLES, "channels": {"telegram": channel}})).belt(
         Caller(channel="telegram", group=group, sender=sender)
     )
     return set(belt.tools), belt.verdicts["exec"].layer
@@ -42,17 +43,11 @@ def test_a_role_found_by_a_name_that_anyone_can_take_only_narrows() -> None:
     assert verdicts({"role:named": {"allow": ["read"]}, "*": {"allow": ["ls"]}}, Sender(username="eve"))[0] == {"read"}
 
 
-def test_a_role_in_direct_messages_is_a_rule_that_names_the_sender() -> None:
-    rules = {"role:family": {"deny": ["exec"]}}
-    assert "web_search" in verdicts(rules, Sender(id="7"), None)[0]
-    assert "web_search" not in verdicts(rules, Sender(id="9"), None)[0]
-
-
 def test_a_role_lets_in_by_identity_alone_and_makes_nobody_an_owner() -> None:
-    roles = {"family": ["id:7", "username:eve"]}
-    assert is_listed(Sender(id="7"), ["role:Family"], roles)
-    assert not is_listed(Sender(id="1", username="eve"), ["role:family"], roles)
-    assert not is_listed(Sender(id="7"), ["role:famly"], roles)
+    settings = PolicySettings(roles={"family": ("id:7", "username:eve")})
+    assert is_among(settings, Caller(sender=Sender(id="7")), ["role:Family"])
+    assert not is_among(settings, Caller(sender=Sender(id="1", username="eve")), ["role:family"])
+    assert not is_among(settings, Caller(sender=Sender(id="7")), ["role:famly"])
     with pytest.raises(ConfigError, match="a role makes nobody an owner"):
         crib_of({"roles": ROLES, "owners": ["role:family"]})
 

@@ -16,6 +16,14 @@ ENTRIES = (
     "group:nothing", "effect:write", "effect:execute", "effect:network", "effect:read",
 )  # fmt: skip
 PROFILES = ("minimal", "coding", "messaging", "full")
+GUESTS: tuple[Any, ...] = (
+    "messaging",
+    "minimal",
+    "full",
+    [],
+    ["coding", "web_*"],
+    ["read", {"tool": "write", "when": {"path": "docs/**"}}],
+)
 PROVIDERS = ("openai", "openai/gpt", "anthropic", "google")
 SENDERS = ("7", "id:8", "bob", "username:eve", "name:Zed", "e164:+15550001", "role:kin", "role:crew", "*")
 ROLES = ("kin", "crew", "idle")
@@ -78,7 +86,7 @@ def rule_entries(chance: random.Random) -> list[Any]:
 
 def rule(chance: random.Random, *, also: bool = True) -> Config:
     """A scope's lists; each key present or not."""
-    made: Config = {}
+    made: Config = {"profile": chance.choice(PROFILES)} if also and chance.random() < 0.1 else {}
     if coin(chance):
         made["allow"] = rule_entries(chance)
     elif also and coin(chance):
@@ -130,6 +138,8 @@ def config(chance: random.Random) -> Config:
     made: Config = {"tools": tools(chance)}
     if chance.random() < 0.25:
         made["tools"]["pluginOnlyAllow"] = "additive"
+    if coin(chance):
+        made["tools"]["guests"] = chance.choice(GUESTS)
     if coin(chance):
         made["tools"]["subagents"] = subagents(chance)
     if coin(chance):

@@ -325,10 +325,9 @@ class House:
         pipeline = CallPipeline(
             record=self.record,
             guards=guards,
-            approver=self.approvals,
             meter=self.quotas,
             taint=lambda: sources,
-            grants=self.approvals,
+            people=self.approvals,
         )
         ports = Ports(workspace=MemoryWorkspace(), rpc=self.reach)
         made = Belt(caller=caller, selection=selection, catalog=self.catalog, pipeline=pipeline, ports=ports)

@@ -49,7 +49,9 @@ class World:
     def __init__(self) -> None:
         self.store = MemorySessions()
         self.running: dict[str, Turn] = {}
-        names = ModelNames(named=KNOWN.get, default=lambda agent: f"test:{agent}", window=self._window)
+        names = ModelNames(
+            named=KNOWN.get, choose=lambda _, word: word, default=lambda agent: f"test:{agent}", window=self._window
+        )
         self.sessions = Sessions(
             self.store,
             recall,

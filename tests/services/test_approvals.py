@@ -14,7 +14,7 @@ from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.define.approval import Question
+from toolcrib.define.approval import AskTerms, Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
 from toolcrib.define.message import Call
@@ -51,15 +51,14 @@ async def answered(approvals: Approvals, answer: str, by: Caller = OWNER, call: 
 
 
 @pytest.mark.parametrize(("answer", "result"), [("once", True), ("no", False)])
-@pytest.mark.parametrize("by", [OWNER, BOB], ids=["the owner", "who asked"])
-async def test_the_right_person_decides(answer: str, result: bool, by: Caller) -> None:
-    assert await answered(approvals_over(), answer, by) is result
+async def test_the_right_person_decides(answer: str, result: bool) -> None:
+    assert await answered(approvals_over(), answer, OWNER) is result
 
 
 @pytest.mark.parametrize(
     "by",
-    [EVE, Caller(channel="slack", sender=BOB.sender), Caller(channel="telegram"), Caller(parents=("main",))],
-    ids=["a namesake", "the same id elsewhere", "nobody", "an agent of the owner's"],
+    [BOB, EVE, Caller(channel="slack", sender=BOB.sender), Caller(channel="telegram"), Caller(parents=("main",))],
+    ids=["who asked", "a namesake", "the same id elsewhere", "nobody", "an agent of the owner's"],
 )
 async def test_anybody_else_is_told_there_is_no_such_question(by: Caller) -> None:
     approvals = approvals_over()
@@ -109,7 +108,7 @@ async def test_every_door_is_shown_the_whole_call_escaped() -> None:
         assert "c\\u0430t\\u202e" in shown
         assert "y" * 20_000 in shown
         assert 'dir: "/ws"' in shown
-    listed = await approvals.waiting(BOB)
+    listed = await approvals.waiting(OWNER)
     assert [each["shown"] for each in listed] == [shown]
     asked.cancel()
 
@@ -194,8 +193,8 @@ async def test_an_answer_that_comes_second_is_told_so() -> None:
     door = Door(approvals)
     asked = asking(approvals)
     question = await door.question()
-    await approvals.answer(BOB, question.id, "no")
-    with pytest.raises(ToolError, match="is settled already: denied by channel telegram, id:7"):
+    await approvals.answer(OWNER, question.id, "no")
+    with pytest.raises(ToolError, match="is settled already: denied by the terminal"):
         await approvals.answer(OWNER, question.id, "once")
     assert await settled(asked) is False
 
@@ -231,7 +230,7 @@ async def test_a_door_that_fails_keeps_no_other_from_asking(caplog: pytest.LogCa
 
 async def killed(store: SqliteApprovals, clock: Clock) -> str:
     """Ask in a process that is gone in the next moment, and leave its question behind."""
-    asked = approvals_over(store, clock)._question(BOB, CALL, "a human is asked", {})
+    asked = approvals_over(store, clock)._question(BOB, CALL, AskTerms("a human is asked", {}))
     await store.add(asked, most=64)
     return asked.id
 
@@ -302,9 +301,9 @@ async def test_a_grant_holds_for_exactly_that_call_until_its_time() -> None:
 async def test_a_grant_may_be_for_the_first_words_of_a_command() -> None:
     approvals = approvals_over()
     assert await answered(approvals, "lasting", call=LINE, binding=WORDS, seconds=60, which=2) is True
-    listed = await approvals.grants(BOB)
+    listed = await approvals.grants(OWNER)
     assert [each["shown"] for each in listed] == ['every call that begins with ["git", "push"]']
-    assert await approvals.grants(EVE) == []
+    assert await approvals.grants(BOB) == []
 
     async def may(line: str, words: str, **change: str) -> bool:
         call = LINE._replace(args={"command": line})
@@ -356,13 +355,13 @@ async def test_a_grant_has_a_stated_time_and_a_known_reach(more: dict[str, Any],
     asked.cancel()
 
 
-async def test_a_grant_is_revoked_by_whoever_could_give_it() -> None:
+async def test_a_grant_is_revoked_by_the_owner() -> None:
     approvals = approvals_over()
     await answered(approvals, "lasting")
-    (grant,) = await approvals.grants(BOB)
+    (grant,) = await approvals.grants(OWNER)
     with pytest.raises(ToolError, match="there is no grant"):
-        await approvals.revoke(EVE, grant["id"])
-    assert await approvals.revoke(BOB, grant["id"]) == grant
+        await approvals.revoke(BOB, grant["id"])
+    assert await approvals.revoke(OWNER, grant["id"]) == grant
     assert isinstance(await settled(asking(approvals)), ToolError)
     with pytest.raises(ToolError, match="there is no grant"):
         await approvals.revoke(OWNER, grant["id"])

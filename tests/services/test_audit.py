@@ -119,6 +119,13 @@ def test_every_decision_of_a_thousand_worlds_is(chance: random.Random) -> None:
     derives(chance)
 
 
+def test_a_decision_in_the_words_of_before_is_derived_again() -> None:
+    kinds = decisions(toolcrib.open({}, env={}), Caller(owner=True))
+    old = [(kind, body.replace("passes every layer", "passes all 9 layers")) for kind, body in kinds]
+    assert old != kinds
+    assert checked(old, rederive=judge_from).findings == ()
+
+
 def test_decisions_under_a_configuration_of_openclaw_s_are_derived_with_its_places(tmp_path: Path) -> None:
     file = tmp_path / "openclaw.json"
     file.write_text(

@@ -1,5 +1,6 @@
 """A job never has more than whoever made it had, nor than they have today."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,19 +9,18 @@ from tests.services.cron_world import ManualClock, crib_at
 from toolcrib import OWNER, Caller, Sender, ToolError
 from toolcrib.app import Crib
 from toolcrib.define.job import Job
-from toolcrib.define.ports import Scope
 from toolcrib.services.cron.work import bounds_of, caller_of
 
 pytestmark = pytest.mark.anyio
 
 BOB = Caller(channel="telegram", sender=Sender(id="7"), session="agent:main:telegram:dm:7", owner=False)
 MAIN = Caller(session="agent:main:main", owner=True)
-TOOL: tuple[Scope, ...] = ("read", "write")
 TASK = {"schedule": {"everyMs": 3_600_000}, "payload": {"kind": "agentTurn", "message": "list the files"}}
 
 
 async def make(crib: Crib, caller: Caller = OWNER, **more: Any) -> Job:
-    made = await crib.ask("cron.add", {**TASK, **more}, caller=caller)
+    rpc = partial(crib.ask, caller=OWNER) if caller is OWNER else crib.belt(caller).ports.rpc
+    made = await rpc("cron.add", {**TASK, **more})
     return await find(crib, made["id"])
 
 
@@ -113,7 +113,7 @@ async def test_a_job_starts_nothing_that_would_not_be_bound_so(method: str) -> N
 async def test_a_model_makes_no_job_of_another_agent_and_a_person_does() -> None:
     async with crib_at(ManualClock(), {"agents": {"dev": {"tools": {"allow": ["exec"]}}}}) as crib:
         with pytest.raises(ToolError, match="another agent than main is for a person"):
-            await crib.rpc_for(MAIN, TOOL)("cron.add", {**TASK, "agentId": "dev"})
+            await crib.belt(MAIN).ports.rpc("cron.add", {**TASK, "agentId": "dev"})
         job = await make(crib, agentId="dev")
         assert (job.had, caller_of(job, "r").session) == (("exec",), f"agent:dev:cron:{job.id}:run:r")
         with pytest.raises(ToolError, match="there is no agent 'nobody'"):
@@ -126,7 +126,7 @@ async def test_a_model_that_changes_a_job_leaves_it_no_more_than_it_has_itself()
     async with crib_at(ManualClock(), config) as crib:
         job = await make(crib)
         patch = {"id": job.id, "patch": {"payload": {"message": "run everything"}}}
-        await crib.rpc_for(reader, TOOL)("cron.update", patch)
+        await crib.belt(reader).ports.rpc("cron.update", patch)
         assert (await find(crib, job.id)).had == ("cron", "read")
 
 
@@ -134,15 +134,15 @@ async def test_only_the_owner_chooses_a_model() -> None:
     async with crib_at(ManualClock()) as crib:
         task = {"payload": {"kind": "agentTurn", "message": "m", "model": "openai:gpt-5"}}
         with pytest.raises(ToolError, match="only the owner chooses the model"):
-            await crib.ask("cron.add", {**TASK, **task}, caller=BOB)
+            await crib.belt(BOB).ports.rpc("cron.add", {**TASK, **task})
 
 
 async def test_a_guest_has_so_many_jobs_and_no_more() -> None:
     async with crib_at(ManualClock()) as crib:
         for _ in range(50):
-            await crib.ask("cron.add", TASK, caller=BOB)
+            await crib.belt(BOB).ports.rpc("cron.add", TASK)
         with pytest.raises(ToolError, match="too many jobs"):
-            await crib.ask("cron.add", TASK, caller=BOB)
+            await crib.belt(BOB).ports.rpc("cron.add", TASK)
         await crib.ask("cron.add", TASK, caller=OWNER)
 
 
@@ -151,4 +151,7 @@ async def test_a_job_of_a_device_that_is_paired_no_more_fails() -> None:
     async with crib_at(ManualClock()) as crib:
         job = await make(crib, phone)
         told = await crib.ask("cron.run", {"id": job.id, "mode": "force", "wait": True}, caller=OWNER)
-        assert (told["status"], told["error"]) == ("error", "the device that made it is paired no more")
+        assert (told["status"], told["error"]) == (
+            "error",
+            "whoever made it is let in no more: the device is paired no more",
+        )

@@ -19,7 +19,7 @@ from toolcrib.agent.hooks import bind_guards
 from toolcrib.app import Crib
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.define.approval import ApprovalStore, Grant, Question, has_exactly
+from toolcrib.define.approval import ApprovalStore, Grant, Question, Yes, has_exactly
 from toolcrib.define.errors import ArgumentError, ConfigError, ToolError
 from toolcrib.define.event import ToolFinished
 from toolcrib.define.message import Call
@@ -511,6 +511,9 @@ QUESTION = Question(
 )
 
 
+YES = Yes("the owner", "", True, (0,))
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: Any, tmp_path: Path) -> ApprovalStore:
     return MemoryApprovals() if request.param == "memory" else SqliteApprovals(SqliteFile(tmp_path / "crib.db"))
@@ -518,7 +521,7 @@ def store(request: Any, tmp_path: Path) -> ApprovalStore:
 
 async def test_a_store_spends_the_calls_of_a_grant_one_by_one(store: ApprovalStore) -> None:
     await store.add(QUESTION, most=9)
-    assert await store.settle("q", "allowed", of=["pending"], grant=GRANT)
+    assert await store.say_yes("q", YES, now=101, grant=GRANT)
     assert await store.grants(101) == (GRANT,)
     assert await store.use_grant(["d"], 101) == replace(GRANT, calls_left=1)
     assert await store.use_grant(["d"], 101) == replace(GRANT, calls_left=0)
@@ -547,7 +550,7 @@ async def test_processes_never_spend_one_call_of_a_grant_twice(tmp_path: Path) -
     path = tmp_path / "crib.db"
     store = SqliteApprovals(SqliteFile(path))
     await store.add(QUESTION, most=9)
-    await store.settle("q", "allowed", of=["pending"], grant=replace(GRANT, calls_left=13))
+    await store.say_yes("q", YES, now=101, grant=replace(GRANT, calls_left=13))
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     racers = [subprocess.Popen([sys.executable, "-B", "-c", RACER, str(path)], **pipes) for _ in range(4)]
     try:

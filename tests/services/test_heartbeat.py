@@ -157,7 +157,7 @@ async def test_a_beat_uses_the_tools_of_its_agent_and_starts_nothing_that_outliv
             await wait(crib, clock, HALF_HOUR + 5)
             answers = str(server.asked[1].body)
             assert "greet me" in answers
-            assert "makes no jobs" in answers
+            assert "may not ask for cron.add" in answers
             assert await said_in_main(crib) == [("assistant", "Good morning.")]
             assert await crib.ask("cron.list", caller=OWNER) == {"jobs": []}
 

@@ -12,7 +12,7 @@ import pytest
 import toolcrib
 from toolcrib import OWNER, Caller, Result, Sender, ToolError
 from toolcrib.app import Crib
-from toolcrib.services.memory import is_memory_file
+from toolcrib.define.memory import is_memory_file
 from toolcrib.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 ANN = Caller(channel="telegram", sender=Sender(id="7"), session="agent:main:telegram:dm:7")
 BOB = Caller(channel="telegram", sender=Sender(id="8"), session="agent:main:telegram:dm:8")
 GROUP = Caller(channel="telegram", group="-100", sender=Sender(id="7"))
-EVERYTHING = {"channels": {"telegram": {"direct": {"tools": {"allow": ["*"]}}, "groups": {"*": {"tools": {}}}}}}
+EVERYTHING = {"tools": {"guests": "full"}}
 KEYWORDS = {"provider": "none"}
 
 
@@ -111,7 +111,7 @@ async def test_nobody_else_writes_into_the_owners_memory(root: Path) -> None:
 
 
 async def test_the_owner_in_a_group_has_the_memory_of_the_group(root: Path) -> None:
-    async with crib_at(root, {"owners": ["id:1"]}) as crib:
+    async with crib_at(root, {"owners": ["telegram:id:1"]}) as crib:
         there = Caller(channel="telegram", group="-100", sender=Sender(id="1"))
         assert await find(crib, "tea", there) == []
         assert (await crib.ask("memory.status", caller=there))["folder"] == (
@@ -126,7 +126,6 @@ async def test_the_owner_in_a_group_has_the_memory_of_the_group(root: Path) -> N
     [
         Caller(owner=False),
         Caller(channel="telegram", sender=Sender(username="ann", name="Ann")),
-        Caller(sender=Sender(id="7")),
         Caller(channel="telegram", sender=Sender(id="7"), session="agent:main:telegram:group:-200"),
         Caller(group="-100", owner=False),
     ],

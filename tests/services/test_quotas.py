@@ -92,7 +92,7 @@ async def test_a_quota_counts_for_whom_and_what_it_names(
         assert [(await run(crib, caller, "price"))[0] for caller in callers] == outcome
 
 
-ROLES = {"roles": {"Family": ["id:7", "e164:+3804412", "username:eve"]}}
+ROLES = {"roles": {"Family": ["telegram:id:7", "telegram:e164:+3804412", "username:eve"]}}
 EVE = replace(ANN, sender=Sender(id="9", username="@Eve"))
 
 

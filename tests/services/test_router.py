@@ -20,25 +20,25 @@ class Notes:
     def __init__(self) -> None:
         self.kept: list[tuple[str | None, str]] = []
 
-    @rpc("notes.list", scope="read")
+    @rpc("notes.list", clients="read")
     async def list(self) -> list[tuple[str | None, str]]:
         """List all notes."""
         return self.kept
 
-    @rpc("notes.add", scope="write")
+    @rpc("notes.add", clients="write")
     async def add(self, caller: Caller, text: str, times: int = 1) -> dict[str, Any]:
         """Keep a note."""
         self.kept += [(caller.channel, text)] * times
         return {"count": len(self.kept)}
 
-    @rpc("notes.copy", scope="write")
+    @rpc("notes.copy", clients="write")
     async def copy(self, progress: Progress, count: int) -> str:
         """Copy, and tell how far it is."""
         for number in range(count):
             progress({"done": number + 1})
         return "copied"
 
-    @rpc("notes.erase", scope="admin")
+    @rpc("notes.erase", clients="admin")
     async def erase(self) -> None:
         """Forget everything."""
         self.kept.clear()
@@ -95,7 +95,7 @@ async def test_a_scope_is_held_by_who_came_with_it() -> None:
 
 def test_a_method_says_what_it_takes() -> None:
     method = Router([Notes()]).methods["notes.add"]
-    assert (method.scope, method.doc) == ("write", "Keep a note.")
+    assert (method.mark.clients, method.doc) == ("write", "Keep a note.")
     assert list(method.parameters["properties"]) == ["text", "times"]
 
 
@@ -107,12 +107,12 @@ def test_two_services_cannot_offer_one_method() -> None:
 @pytest.mark.parametrize(("name", "scope"), [("Notes", "read"), ("notes.", "read"), ("a.b c", "read"), ("a.b", "all")])
 def test_a_mark_that_says_nothing_sensible_is_refused(name: str, scope: Any) -> None:
     with pytest.raises(DeclarationError):
-        rpc(name, scope=scope)
+        rpc(name, clients=scope)
 
 
 def test_a_method_that_is_not_async_is_refused() -> None:
     class Slow:
-        @rpc("slow.do", scope="read")
+        @rpc("slow.do", clients="read")
         def do(self) -> None:
             """Block everybody."""
 

@@ -155,7 +155,7 @@ async def test_a_log_that_cannot_be_read_is_told() -> None:
         made.store,
         broken,
         codec=CODEC,
-        models=ModelNames(named=KNOWN.get, default=str, window=len),
+        models=ModelNames(named=KNOWN.get, choose=lambda _, word: word, default=str, window=len),
         is_owner=lambda caller: True,
         running=lambda key: None,
     )

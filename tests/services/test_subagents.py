@@ -75,7 +75,7 @@ class World:
     def is_tool(self, agent: str, /) -> bool:
         return False
 
-    def model_named(self, word: str, /) -> str | None:
+    def choose_model(self, caller: Caller, word: str, /) -> str:
         return word
 
     def message(self, caller: Caller, text: str, /) -> Message:
@@ -299,12 +299,6 @@ async def test_who_may_not_start_any_is_refused_here_too(is_enabled: bool, calle
     with pytest.raises(ToolError, match=words) as refused:
         await World(enabled=is_enabled).service.spawn(caller, "go")
     assert refused.value.code == "denied"
-
-
-async def test_only_the_owner_chooses_a_model() -> None:
-    world, guest = World(), Caller(session=MAIN, owner=False)
-    with pytest.raises(ToolError, match="only the owner"):
-        await world.service.spawn(guest, "go", model="openai:gpt-5")
 
 
 async def test_those_who_come_at_once_come_in_one_after_another() -> None:

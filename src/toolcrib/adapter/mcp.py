@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -192,7 +192,7 @@ class _ResultReader:
             written = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         except (TypeError, ValueError) as error:
             raise _nonsense(self._server, "has a `structuredContent` that cannot be written as JSON") from error
-        if not any(isinstance(part, Text) and _is_repeated(part.text, value) for part in self.content):
+        if not _is_repeated([part.text for part in self.content if isinstance(part, Text)], value):
             self.add_text(written)
 
     def _read_embed(self, block: Mapping[str, Any], uri: str, data: str = "") -> Embed | None:
@@ -246,8 +246,17 @@ def _size(data: str) -> str:
     return f"about {len(data) * 3 // 4:,} bytes"
 
 
-def _is_repeated(text: str, value: Mapping[str, Any]) -> bool:
-    """Tell whether a text says what a structure says; servers put a bare value into one as its `result`."""
-    if list(value) == ["result"] and (text == value["result"] or text == orjson.dumps(value["result"]).decode()):
+def _is_repeated(texts: Sequence[str], value: Mapping[str, Any]) -> bool:
+    """Tell whether texts say what a structure says: one of them all of it, or of its only field, or all that field's
+    items, one each."""
+    only = next(iter(value.values())) if len(value) == 1 else value
+    if any(_says(text, each) for text in texts for each in (value, only)):
         return True
-    return bool(parse_object(text) == value)
+    return isinstance(only, list) and len(texts) == len(only) > 0 and all(map(_says, texts, only))
+
+
+def _says(text: str, value: Any) -> bool:
+    try:
+        return bool(text == value or (not isinstance(value, str) and orjson.loads(text) == value))
+    except orjson.JSONDecodeError:
+        return False

@@ -33,12 +33,11 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
     parts, note = _fit(_merge_texts(result.content), limit, key)
     shown: list[Content] = []
     for part in parts:
-        if part.source is None:
-            shown.append(
-                part
-                if isinstance(part, Image) or is_encodable(part.text)
-                else part._replace(text=replace_halves(part.text))
-            )
+        if not part.source:
+            own = part._replace(source=None)
+            if isinstance(own, Text) and not is_encodable(own.text):
+                own = own._replace(text=replace_halves(own.text))
+            shown.append(own)
             continue
         words = part.text if isinstance(part, Text) else f"[{part.mime}, {len(part.data):,} bytes: the picture below]"
         said = fence(words, part.source, token, notice=notice)
@@ -51,12 +50,6 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
         return result
     offers = (*result.offers, "result_get") if key and note else result.offers
     return result._replace(content=content, end="" if note else result.end, offers=offers)
-
-
-def attribute(result: Result, source: str) -> Result:
-    """Return a result whose every part says where it came from; one without parts says it with an empty text."""
-    parts = (part if part.source else part._replace(source=source) for part in result.content)
-    return result._replace(content=tuple(parts) or (Text("", source),))
 
 
 def redact_result(result: Result, redact: Callable[[str], str]) -> Result:

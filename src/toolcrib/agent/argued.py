@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from toolcrib.define.approval import GrantDesk
+from toolcrib.define.approval import AnswerDesk
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search
@@ -19,9 +19,10 @@ from toolcrib.define.plugin import Ask
 from toolcrib.define.ports import Workspace
 from toolcrib.define.record import Judged, Record
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import ArgumentRules, Basis, Grounds, Verdict
+from toolcrib.define.verdict import ArgumentRules, Basis, Grounds, Selection, Verdict
 from toolcrib.policy.arguments import bind_grant, resolve_places
 from toolcrib.policy.explain import explain_sentence
+from toolcrib.policy.reach import ANY
 
 from .deadline import wait_to_end
 
@@ -45,12 +46,14 @@ class ArgumentJudgement:
             await wait_to_end(writing)
         if said.decision == "deny":
             raise _denial(said)
-        if all(each.reason != said.reason for each in questions):
-            questions.append(Ask(said.reason, basis=basis))
+        says = self.rules.list_says(self.values)
+        if all((each.reason, each.says) != (said.reason, says) for each in questions):
+            questions.append(Ask(said.reason, basis=basis, says=says))
 
     def describe(self, ctx: Ctx) -> Mapping[str, Any]:
         """Return what was looked at, as JSON: with the rules, the verdict follows from it again."""
-        places = {"paths": self.rules.paths, "urls": self.rules.urls}
+        declared = {"paths": self.rules.paths, "urls": self.rules.urls}
+        places = {name: [key for key in keys if not key.startswith(ANY)] for name, keys in declared.items()}
         tool = self.verdict.tool if self.verdict else ctx.call.name
         told = {"tool": tool, "caller": asdict(ctx.caller), "values": self.values, **places}
         seen: Mapping[str, Any] = to_jsonable_python(told, fallback=str)
@@ -61,7 +64,7 @@ class ArgumentJudgement:
         ports, rules = ctx.ports, self.rules
         if rules.paths:
             known = {each for name in rules.paths for each in _texts(self.values[name])}
-            ports = replace(ports, workspace=_JudgedWorkspace(ports.workspace, self._check_path, known))
+            ports = replace(ports, workspace=JudgedWorkspace(ports.workspace, self._check_path, known))
         if rules.urls:
             ports = replace(ports, http=ports.http.judge_with(self._check_url))
         return ctx if ports is ctx.ports else ctx._replace(ports=ports)
@@ -79,6 +82,19 @@ class ArgumentJudgement:
             raise _denial(replace(said, decision="deny", reason=f"{place!r}: {said.reason}"))
 
 
+async def open_judged(belt: Selection, ctx: Ctx) -> Workspace:
+    """Return the caller's files as the body of this call comes to them; raise ToolError where it may not run."""
+    tool, verdict = belt.tools.get(ctx.call.name), belt.verdicts[ctx.call.name]
+    if tool is None:
+        raise _denial(verdict)
+    if (rules := belt.rules_about and belt.rules_about(tool)) is None:
+        return ctx.ports.workspace
+    judged = await judge_arguments(rules, tool, ctx, ctx.call.args)
+    if judged.verdict is not None and judged.verdict.decision == "deny":
+        raise _denial(judged.verdict)
+    return judged.confine(ctx).ports.workspace
+
+
 def _texts(value: Any) -> list[str]:
     return [each for each in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(each, str)]
 
@@ -92,15 +108,12 @@ async def judge_arguments(
     rules: ArgumentRules, tool: Tool, ctx: Ctx, args: Mapping[str, Any], sources: Iterable[str] = ()
 ) -> ArgumentJudgement:
     """Return what the rules say of a call with these arguments."""
-    if rules.paths:
-        args, values = await resolve_places(rules, tool, args, ctx.workspace.resolve, tuple(sources))
-    else:
-        values = rules.read(args, tuple(sources))
+    args, values = await resolve_places(rules, tool, args, ctx.ports, tuple(sources))
     return ArgumentJudgement(rules, args, values, rules.judge(values))
 
 
 async def use_grant(
-    desk: GrantDesk, tool: Tool, ctx: Ctx, args: Mapping[str, Any], sources: Collection[str]
+    desk: AnswerDesk, tool: Tool, ctx: Ctx, args: Mapping[str, Any], sources: Collection[str]
 ) -> ArgumentJudgement | None:
     """Spend the first grant that the call meets, and return what holds the body to it; None when a human is asked.
 
@@ -117,27 +130,27 @@ async def use_grant(
     return None
 
 
-class _JudgedWorkspace:
+class JudgedWorkspace:
     """A workspace in which every path that is reached for is judged; searches leave out what may not be reached.
 
     What was judged is opened without following a link: one that took its place meanwhile leads nowhere.
     """
 
     def __init__(self, inner: Workspace, check: Callable[[str], None], known: set[str]) -> None:
-        self._open, self._check, self._known = inner, check, known
-        self.note, self.last_seen = inner.note, inner.last_seen
+        self.inner, self._check, self._known = inner, check, known
+        self.note, self.last_seen, self.trace, self.mark = inner.note, inner.last_seen, inner.trace, inner.mark
 
     @cached_property
     def _strict(self) -> Workspace:
-        return self._open.without_links()
+        return self.inner.without_links()
 
     def without_links(self) -> Workspace:
-        return _JudgedWorkspace(self._strict, self._check, self._known)
+        return JudgedWorkspace(self._strict, self._check, self._known)
 
     async def resolve(self, path: str, /) -> str:
         if path in self._known:
             return path
-        real = await self._open.resolve(path)
+        real = await self.inner.resolve(path)
         if real not in self._known:
             self._check(real)
             self._known.add(real)
@@ -147,7 +160,7 @@ class _JudgedWorkspace:
         """Return the path of what has this name, be it a link; the name and where it leads are judged."""
         folder, mark, name = path.rstrip("/").rpartition("/")
         await self.resolve(path)
-        real = f"{await self._open.resolve(folder or '/') if mark else ''}/{name}".removeprefix("./").lstrip("/")
+        real = f"{await self.inner.resolve(folder or '/') if mark else ''}/{name}".removeprefix("./").lstrip("/")
         self._check(real)
         return real
 
@@ -183,12 +196,15 @@ class _JudgedWorkspace:
         await self._strict.move(await self._name(path), await self.resolve(to))
 
     async def search(self, query: Search, /) -> Found:
-        asked = replace(query, path=await self.resolve(query.path), is_shut=self.is_shut)
+        asked = replace(query, path=await self.resolve(query.path), is_shut=self._join_shut(query.is_shut))
         return replace(await self._strict.search(asked), judged=True)
 
     async def find(self, query: Find, /) -> Names:
-        asked = replace(query, path=await self.resolve(query.path), is_shut=self.is_shut)
+        asked = replace(query, path=await self.resolve(query.path), is_shut=self._join_shut(query.is_shut))
         return replace(await self._strict.find(asked), judged=True)
+
+    def _join_shut(self, is_shut: Callable[[str], bool] | None) -> Callable[[str], bool]:
+        return self.is_shut if is_shut is None else lambda path: self.is_shut(path) or is_shut(path)
 
     def is_shut(self, path: str, /) -> bool:
         try:

@@ -10,21 +10,22 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import Abilities
+from toolcrib.define.channel import Abilities, IdRules
 from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.names import canonical, nearest
-from toolcrib.define.tool import Tool
+from toolcrib.define.tool import PROGRAM, Tool
 from toolcrib.define.verdict import Grounds, Layer, Rule, Selection
 from toolcrib.policy import settings as policy
 from toolcrib.policy.gate import Facts, gate
+from toolcrib.policy.identities import ANYWHERE, Identity
 from toolcrib.policy.layers import layers_of, mentions_of
 from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.registry.catalog import DERIVED_GROUPS, Catalog
-from toolcrib.registry.sources import PROGRAM
 
 _Json = Mapping[str, Any]
 _WHOLE_PATH = re.compile(r'"(?:\s|\\[a-z0-9]+)*[/~]')  # in JSON, where other blanks than a space are escaped
 T = TypeVar("T")
+_BOUNDED: Mapping[bool, Any] = {False: "nowhere", True: "direct"}  # guests, as it was told before they were elsewhere
 
 
 def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: frozenset[str]) -> dict[str, Any]:
@@ -38,6 +39,9 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
             "channels": {name: _channel(channel) for name, channel in settings.channels.items()},
             "owners": list(settings.owners),
             "roles": {name: list(members) for name, members in settings.roles.items()},
+            "people": [[*identity, name] for identity, name in settings.people.items()],
+            "bare": settings.bare,
+            "ids": {channel: list(rules) for channel, rules in settings.ids.items()},
             "sandbox": settings.sandbox,
             "workspaceAccess": settings.workspace_access,
             "sources": {name: [origin, _section(lists)] for name, (origin, lists) in settings.sources.items()},
@@ -46,6 +50,7 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
             "only": settings.only,
             "bounds": [[each.origin, each.rule.allow, each.rule.deny, each.note] for each in settings.bounds],
             "boundsGuests": settings.bounds_guests,
+            "guests": policy.GUESTS.dump_python(settings.guests, mode="json"),
             "places": {path: settings.place(path) for path in _places(settings)},
         },
         "tools": [_tool(tool) for tool in catalog.tools.values()],
@@ -64,6 +69,9 @@ def settings_from(snapshot: _Json) -> policy.PolicySettings:
         channels={name: _channel_from(each) for name, each in snapshot["channels"].items()},
         owners=tuple(snapshot["owners"]),
         roles={name: tuple(members) for name, members in snapshot.get("roles", {}).items()},
+        people={Identity(*identity): name for *identity, name in snapshot.get("people", ())},
+        bare=snapshot.get("bare", ANYWHERE),  # an id was anybody's who had it, whatever their channel
+        ids={channel: IdRules(*rules) for channel, rules in snapshot.get("ids", {ANYWHERE: (True, False)}).items()},
         sandbox=snapshot["sandbox"],
         workspace_access=snapshot["workspaceAccess"],
         sources={
@@ -76,7 +84,8 @@ def settings_from(snapshot: _Json) -> policy.PolicySettings:
         narrowed=snapshot.get("narrowed"),
         only=None if snapshot.get("only") is None else tuple(snapshot["only"]),
         bounds=tuple(_bound_from(each) for each in snapshot.get("bounds", ())),
-        bounds_guests=snapshot.get("boundsGuests", False),
+        bounds_guests=_BOUNDED.get(bounded := snapshot.get("boundsGuests", False), bounded),
+        guests=policy.GUESTS.validate_python(snapshot.get("guests", "messaging")),
         roots={id: tuple(names) for id, names in snapshot.get("roots", {}).items()},
         place=lambda path: str(places.get(path, path)),
     )
@@ -172,8 +181,8 @@ def _group_from(snapshot: _Json) -> policy.GroupPolicy:
     tools = snapshot["tools"]
     return policy.GroupPolicy(
         origin=snapshot["origin"],
-        tools=None if tools is None else policy.RuleSettings.model_validate(tools),
-        by_sender=_each(snapshot["bySender"], policy.RuleSettings.model_validate),
+        tools=None if tools is None else policy.ScopeSettings.model_validate(tools),
+        by_sender=_each(snapshot["bySender"], policy.ScopeSettings.model_validate),
     )
 
 
@@ -259,9 +268,11 @@ class Belts:
         """Return the catalog for a caller, and what factories made for it; what one of its parents lacks, it lacks."""
         made: dict[str, Tool] = {}
         lacking: list[tuple[str, str]] = []
+        asked: dict[Any, Any] = {}
         for name, make in ((name, tool.make) for name, tool in catalog.tools.items() if tool.make):
             for each in (*who.ceiling, who):
-                given = make(replace(each.caller, agent=each.agent, owner=each.is_owner, sandboxed=each.is_sandboxed))
+                caller = replace(each.caller, agent=each.agent, owner=each.is_owner, sandboxed=each.is_sandboxed)
+                given = make(caller, asked)
                 if isinstance(given, Tool):
                     made[name] = given
                     continue

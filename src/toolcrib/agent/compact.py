@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.fence import fence, new_token
+from toolcrib.adapter.fence import cut_fenced, fence, new_token
 from toolcrib.define.caller import Caller
 from toolcrib.define.event import Compacted, Event, Usage
 from toolcrib.define.log import Shortened
@@ -288,9 +288,9 @@ async def compact(
         return None
     away = messages[first : where.at]
     words, usage = await _summarize(_record(away, earlier, bounds.read), model, bounds, seconds, retries)
-    parts = [words or cut(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
+    parts = [words or cut_fenced(cut_notice(without_files(earlier)), bounds.summary * _PER_TOKEN)]
     if where.is_inside:
-        request = cut(messages[where.turn].plain_text, _REQUEST_CHARS)
+        request = cut_fenced(messages[where.turn].plain_text, _REQUEST_CHARS)
         parts.append(f"The messages below go on with this request, word for word:\n{request}")
     if files := render_files(files_of(away, earlier), bounds.summary // _PER_FILE):
         parts.append(files)

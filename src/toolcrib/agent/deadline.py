@@ -10,9 +10,11 @@ does the work of a call.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
+from toolcrib.define.approval import AnswerDesk, AskTerms
 from toolcrib.define.caller import Caller
 from toolcrib.define.later import LaterWaiter
 from toolcrib.define.message import Call
@@ -172,6 +174,15 @@ class Clock:
             return
         timeout.reschedule(asyncio.get_running_loop().time() + self._left)
 
+    @contextmanager
+    def stand_still(self) -> Iterator[None]:
+        """Stand still meanwhile."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.go_on()
+
 
 class Unhurried:
     """An approver whose time is not the turn's, asked once all that led to the question is kept.
@@ -184,12 +195,22 @@ class Unhurried:
         self.writes_record = getattr(approver, "writes_record", False)
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
-        self._clock.hold()
-        try:
+        with self._clock.stand_still():
             await self._flush()
             return await self._approver.approve(caller, call, reason, binding)
-        finally:
-            self._clock.go_on()
+
+
+class UnhurriedPeople:
+    """The people who are asked likewise."""
+
+    def __init__(self, people: AnswerDesk, clock: Clock, flush: Callable[[], Awaitable[None]]) -> None:
+        self._people, self._clock, self._flush = people, clock, flush
+        self.list_conditional, self.spend = people.list_conditional, people.spend
+
+    async def ask(self, caller: Caller, call: Call, asked: AskTerms, /) -> bool:
+        with self._clock.stand_still():
+            await self._flush()
+            return await self._people.ask(caller, call, asked)
 
 
 class UnhurriedWaiter:
@@ -200,11 +221,8 @@ class UnhurriedWaiter:
         self.withdraw, self.take = later.withdraw, later.take
 
     async def wait(self, call: Call, /) -> Result:
-        self._clock.hold()
-        try:
+        with self._clock.stand_still():
             return await self._later.wait(call)
-        finally:
-            self._clock.go_on()
 
 
 def count_stops() -> int:

@@ -26,7 +26,7 @@ from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.plugin import Allow, Ask, Block, Guard, Hook, Moment, Observer, Rewrite, TimedObserver
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Basis, Selection
+from toolcrib.define.verdict import Basis, Consent, Selection
 from toolcrib.policy.taint import TaintRules
 from toolcrib.threads import in_thread
 
@@ -158,7 +158,7 @@ def taint_guards(rules: TaintRules, belt: Selection, sources: Callable[[], Colle
         seen = {"tool": ctx.call.name, "taint": source, "agents": list(rules.agents)}
         basis = Basis(rule.rule, rule.origin, belt.grounds, seen)
         if rule.decision == "ask":
-            return Ask(rule.explain(source), basis=basis)
+            return Ask(rule.explain(source), basis=basis, says=(Consent(outside=True),))
         return Block(f"{ctx.call.name} is denied: {rule.explain(source)}", basis)
 
     return bind_guards([Hook(run=judge, name="taint", tools=frozenset(rules.tools))] if rules else [])

@@ -5,7 +5,8 @@
     3 arguments renamed, coerced, checked, judged     8 outside text fenced, then cut inside the fence
     4 guards, each of which may block or rewrite      9 the outcome recorded
       (what one rewrote is judged again)
-    5 a human asked, where somebody says so; what guards and humans say is recorded; then the call is counted
+    5 a human asked, where somebody says so; what guards and humans say is recorded; then the call is counted,
+      and whoever a door of ours let in is asked about once more: would it still?
 
 Nothing but cancellation leaves as an exception: what fails comes back as a Result that says so. Whoever failed, its
 details hold `status`, `tool`, `error` (one line, redacted) and `code`; observers, watchers and the record get the same.
@@ -14,7 +15,8 @@ details hold `status`, `tool`, `error` (one line, redacted) and `code`; observer
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Literal
@@ -24,6 +26,7 @@ from toolcrib.adapter.trim import (
     is_failure,
     present,
 )
+from toolcrib.define.approval import AskTerms
 from toolcrib.define.args import compare_args
 from toolcrib.define.context import Ctx, constructor
 from toolcrib.define.errors import ArgumentError, ToolError, make_unasked_error
@@ -35,7 +38,7 @@ from toolcrib.define.record import Answered, Decided, Finished, Judged, Record, 
 from toolcrib.define.result import Result
 from toolcrib.define.taint import MAX_SOURCES
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import NO_BASIS, Decision, Selection, Verdict
+from toolcrib.define.verdict import NO_BASIS, Consent, Decision, Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
 from .argued import ArgumentJudgement, judge_arguments, use_grant
@@ -47,6 +50,7 @@ from .line import CallSlot, call_slots
 from .mailbox import CallWatcher
 from .outcome import (
     FAILURES,
+    attribute_ours,
     attribute_outside,
     complete_failure,
     describe_outcome,
@@ -115,12 +119,12 @@ async def invoke(belt: Selection, ctx: Ctx, pipeline: CallPipeline, slot: CallSl
                 ctx = ctx._replace(call=ctx.call._replace(name=name))
                 result = await _observe(ctx, args, result, pipeline, deadline)
             # a failure in our own words needs no fence, and still a source
-            result = result if result is ours else attribute_outside(result, tool, ctx)
+            result, is_ours = (result, True) if result is ours else (attribute_outside(result, tool, ctx), False)
             result = await present_result(note_adjusted(result, tool, course), tool, belt, pipeline, deadline)
         except FAILURES as error:
-            cancelled = cancelled or find_cancellation(error)
+            cancelled, is_ours = cancelled or find_cancellation(error), True
             result = present(tell_failure(error, ctx, name, pipeline, tool), new_token(), pipeline.limit)
-        result = attribute_outside(result, tool, ctx)
+        result = attribute_ours(result, tool, ctx) if is_ours else result
     finally:
         deadline.close()
         course.stopped = True
@@ -157,7 +161,7 @@ async def _prepare(
         await slot.wait_checked()
     # 2: nothing runs before it is written down that it may
     why = verdict.reason if verdict else no_such_tool(call.name, belt)
-    tainted = tuple(islice(pipeline.taint(), MAX_SOURCES))
+    tainted = ctx.course.taint = tuple(islice(pipeline.taint(), MAX_SOURCES))
     if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds, tainted)):
         await wait_to_end(writing)
     if pipeline.shadow is not None:
@@ -183,10 +187,7 @@ async def _prepare(
         granted = await _ask_if_left(tool, ctx, args, questions, pipeline, by_rules=is_asked_by_rules)
         ctx, args = (_with_checked_args(ctx, tool, granted.args), granted.args) if granted else (ctx, args)
         if pipeline.rejudge is not None and (now := pipeline.rejudge(belt, ctx)) is not belt:
-            # other settings count since the question: the yes stands for a question, never for a no
-            _permit(now, now.verdicts.get(tool.name), why)
-            ctx = await _hear_again(tool, ctx, args, questions, pipeline, deadline)
-            ctx, args, judged = await _judge(now, tool, ctx, args, questions, pipeline, shown=args if judged else None)
+            ctx, args, judged = await _judge_again(now, tool, ctx, args, questions, pipeline, deadline, judged)
     for each in filter(None, (judged, granted)):
         ctx = each.confine(ctx)
     if slot:
@@ -245,16 +246,30 @@ async def _hear_guards(
     return ctx, args
 
 
-async def _hear_again(
-    tool: Tool, ctx: Ctx, args: Mapping[str, Any], asked: Sequence[Ask], pipeline: CallPipeline, deadline: Deadline
-) -> Ctx:
-    """Return the call after the guards have said no more against it than a human has answered."""
-    questions = list[Ask]()
-    ctx, heard = await _hear_guards(tool, ctx, args, questions, pipeline, deadline)
-    seen, bound = ({each for ask in asks for each in ask.binding.items()} for asks in (asked, questions))
-    if heard != args or not bound <= seen:
+async def _judge_again(  # noqa: PLR0913  all that one call has
+    belt: Selection,
+    tool: Tool,
+    ctx: Ctx,
+    args: Mapping[str, Any],
+    questions: list[Ask],
+    pipeline: CallPipeline,
+    deadline: Deadline,
+    judged: ArgumentJudgement | None,
+) -> tuple[Ctx, Mapping[str, Any], ArgumentJudgement | None]:
+    """Return the call as other settings leave it that count since the question.
+
+    The yes stands for a question to the same persons, never for a no, and not when guards say more against the call.
+    """
+    answered, heard = _list_says(tool, questions), list[Ask]()
+    asked = _permit(belt, belt.verdicts.get(tool.name), f"{tool.name} has gone")[1]
+    ctx, changed = await _hear_guards(tool, ctx, args, heard, pipeline, deadline)
+    seen, bound = ({each for ask in asks for each in ask.binding.items()} for asks in (questions, heard))
+    if changed != args or not bound <= seen:
         raise _make_changed_error(tool)
-    return ctx
+    ctx, args, judged = await _judge(belt, tool, ctx, args, questions, pipeline, shown=args if judged else None)
+    if not {*_list_says(tool, (*questions, *asked, *heard))} <= {*answered}:
+        raise _make_changed_error(tool)
+    return ctx, args, judged
 
 
 async def _run_body(
@@ -292,6 +307,8 @@ async def _perform(  # noqa: PLR0913  all that one call has
     """Return what the body gives back or, where it left the work to others, what they complete the call with."""
     course, later = ctx.course, pipeline.later
     try:
+        if ctx.caller.door and pipeline.check_caller is not None:
+            await pipeline.check_caller(ctx.caller)
         if tool is None or course.resumed:  # the body ran before, in another process
             result = pending_result(ctx.call.name, course.handle)
         else:
@@ -374,7 +391,14 @@ def _permit(belt: Selection, verdict: Verdict | None, why: str) -> tuple[Tool, l
     if verdict.decision == "deny":
         told = f"Refused: {verdict.tool} is not permitted here. Do not try again; tell the user."
         raise ToolError(explain_sentence(verdict), code="denied", for_model=told)
-    return belt.tools[verdict.tool], [Ask(why)] if verdict.decision == "ask" else []
+    is_asked = verdict.decision == "ask"
+    return belt.tools[verdict.tool], [Ask(why, says=belt.says_about(verdict.tool))] if is_asked else []
+
+
+def _list_says(tool: Tool, questions: Iterable[Ask]) -> tuple[Consent, ...]:
+    """Return who may answer for each rule that asks; whom a program runs for is no judge of it."""
+    runs = "execute" in tool.effects
+    return tuple(dict.fromkeys(replace(say, runs=runs) for each in questions for say in each.says))
 
 
 def _check_args(tool: Tool, call: Call) -> Mapping[str, Any]:
@@ -415,25 +439,30 @@ async def _ask_if_left(
 ) -> ArgumentJudgement | None:
     """Wait for a human, outside the call's deadline; nobody is asked about what is used up, and nobody is a no.
 
-    A grant may answer what only rules ask: what is returned then holds the call to it.
+    A grant may answer what only rules ask of the owner: what is returned then holds the call to it. A program's own
+    approver speaks for the owner, and for nobody else.
     """
-    approver = pipeline.approver
+    says, approver, people = _list_says(tool, questions), pipeline.approver, pipeline.people
     if pipeline.meter and (waiting := pipeline.meter.admit(ctx.caller, tool, spends=False)):
         await count_call(waiting, ctx, tool.name, pipeline.record)
-    desk = pipeline.grants if by_rules else None
-    if desk and (granted := await use_grant(desk, tool, ctx, args, tuple(pipeline.taint()))):
+    may_last = by_rules and approver is None and all(each.may_last for each in says)
+    if people and may_last and (granted := await use_grant(people, tool, ctx, args, tuple(pipeline.taint()))):
         return granted
     reason, binding = "; ".join(question.reason for question in questions), dict[str, str]()
     for name, value in (bound for question in questions for bound in question.binding.items()):
         if binding.setdefault(name, value) != value:
             raise ToolError(f"two guards bind {name!r} differently, so {ctx.call.name} was not run", code="blocked")
-    if approver is None:
+    approver = approver if all(each.is_owners for each in says) else None
+    if approver is None and people is None:
         raise make_unasked_error(reason, ctx.call.name)
     check = None if pipeline.preview is None else await pipeline.preview(tool, ctx, args, binding)
-    is_yes = await approver.approve(ctx.caller, ctx.call, reason, binding) is True  # "no" is not a yes
-    writes_record = getattr(approver, "writes_record", False)
-    if not writes_record and (writing := pipeline.record.write(Answered(ctx.call, _OWN_APPROVER, is_yes))):
-        await wait_to_end(writing)
+    if approver is None:
+        is_yes = people is not None and await people.ask(ctx.caller, ctx.call, AskTerms(reason, binding, says))
+    else:
+        is_yes = await approver.approve(ctx.caller, ctx.call, reason, binding) is True  # "no" is not a yes
+        writes_record = getattr(approver, "writes_record", False)
+        if not writes_record and (writing := pipeline.record.write(Answered(ctx.call, _OWN_APPROVER, is_yes))):
+            await wait_to_end(writing)
     if not is_yes:
         told = f"Refused: the user said no to this call of {ctx.call.name}. Do not try again; ask what to do instead."
         raise ToolError(f"a human refused {ctx.call.name}", code="not_approved", for_model=told)

@@ -37,7 +37,6 @@ from toolcrib.define.later import LaterWaiter, PendingCall
 from toolcrib.define.log import Ended, Said
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import Choice, Effort, History, Model, Request
-from toolcrib.define.ports import Approver
 from toolcrib.define.quota import Reservation
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
@@ -46,7 +45,7 @@ from toolcrib.define.verdict import Selection
 from toolcrib.policy.taint import TaintRules
 
 from .compact import ShortHistory
-from .deadline import Clock, Unhurried, UnhurriedWaiter, count_stops, wait_to_end
+from .deadline import Clock, Unhurried, UnhurriedPeople, UnhurriedWaiter, count_stops, wait_to_end
 from .declare import Declarations
 from .hooks import taint_guards
 from .invoke import invoke
@@ -126,6 +125,7 @@ class Loop:
         self.setup, self.history, self.journal = setup, history, journal
         self._emit, self._inbox, self._clock = OrderedEmitter(emit), setup.inbox, Clock(setup.limits.seconds)
         approver, guards, later = setup.pipeline.approver, setup.pipeline.guards, setup.pipeline.later
+        people = setup.pipeline.people
         self._pipeline = replace(
             setup.pipeline,
             record=journal,
@@ -135,6 +135,7 @@ class Loop:
             # a quarter of what the model can be shown, at four characters a token
             ceiling=setup.model.card.window,
             approver=None if approver is None else Unhurried(approver, self._clock, journal.flush),
+            people=None if people is None else UnhurriedPeople(people, self._clock, journal.flush),
             later=None if later is None else UnhurriedWaiter(later, self._clock),
         )
         self.declarations = Declarations(setup.belt, setup.model.card)
@@ -156,14 +157,14 @@ class Loop:
         return self._spent
 
     @property
-    def approver(self) -> Approver | None:
-        """Who is asked; the time of the turn, and of those above it, stands still meanwhile."""
-        return self._pipeline.approver
-
-    @property
     def later(self) -> LaterWaiter | None:
         """What calls wait through that are finished later; the time of the turn stands still meanwhile, too."""
         return self._pipeline.later
+
+    @property
+    def aside(self) -> CallPipeline:
+        """What a call goes through that another one's body makes: on record like its own, and not in the history."""
+        return replace(self._pipeline, record=self.setup.pipeline.record, watch=None)
 
     async def run(self) -> TurnFinished:
         """Answer what stands last in the history. Cancelled, it leaves as cancelled, after the history was mended."""

@@ -85,9 +85,8 @@ def gather_found(above: Loop | None) -> str:
     left = _FOUND_CHARS
     for message in reversed(history):
         is_found = message.role == "tool" and message.status == "ok" and names.get(message.call_id or "") in _FINDERS
-        sourced = any(isinstance(part, Text) and part.source for part in message.content)
         words = message.plain_text
-        if is_found and sourced and len(words) <= left:
+        if is_found and len(words) <= left:
             found.insert(0, words)
             left -= len(words)
     return "\n".join(("Whoever asks you has found this in memory:", *found)) if found else ""
@@ -123,7 +122,7 @@ async def _keep(setup: TurnSetup, place: Workspace, words: str, history: History
     now = datetime.now().astimezone()
     path, guards = f"memory/{now.date().isoformat()}.md", setup.pipeline.guards
     guards = (*taint_guards(setup.after_outside, setup.belt, lambda: history.outside), *guards)
-    pipeline = replace(setup.pipeline, approver=None, guards=guards, taint=lambda: history.outside)
+    pipeline = replace(setup.pipeline, approver=None, people=None, guards=guards, taint=lambda: history.outside)
     for _ in range(_TRIES):
         before, version = await _read(place, path)
         if len(before) > _FILE_BYTES:

@@ -8,7 +8,7 @@ from typing import Literal
 import orjson
 
 from toolcrib.adapter.fence import NOTICE, new_token
-from toolcrib.adapter.trim import attribute, error_text, is_long, present, reason, redact_result, result_text
+from toolcrib.adapter.trim import error_text, is_long, present, reason, redact_result, result_text
 from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.display import replace_halves
 from toolcrib.define.errors import CribError
@@ -16,6 +16,8 @@ from toolcrib.define.marks import defuse
 from toolcrib.define.names import canonical
 from toolcrib.define.ports import Blobs
 from toolcrib.define.result import Result, Text
+from toolcrib.define.sourced import attribute
+from toolcrib.define.taint import join_sources
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 
@@ -41,9 +43,9 @@ def is_plain(result: Result, limit: int) -> bool:
 
 async def keep_whole(result: Result, blobs: Blobs) -> str:
     """Return the key under which the whole text is kept, "" when it could not be."""
-    sources = [part.source for part in result.content if isinstance(part, Text) and part.source is not None]
-    # the source goes with the text, so that every page of it is fenced again
-    whole = orjson.dumps({"source": next(iter(sources), None), "text": replace_halves(result_text(result))})
+    source = join_sources(part.source for part in result.content if isinstance(part, Text) and part.source)
+    # the sources go with the text, so that every page of it is fenced again
+    whole = orjson.dumps({"source": source or None, "text": replace_halves(result_text(result))})
     try:
         return await blobs.put(whole)
     except Exception:
@@ -52,9 +54,20 @@ async def keep_whole(result: Result, blobs: Blobs) -> str:
 
 
 def attribute_outside(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
-    """Return the result with where it is from, where that is outside."""
-    outside = tool.source if tool is not None and tool.source.startswith(_OUTSIDE) else ctx.course.outside
-    return result if outside is None else attribute(result, outside)
+    """Return the result with all that the call has gathered of where it is from, where that is outside."""
+    sources = _list_sources(tool, ctx)
+    return attribute(result, sources) if sources else result
+
+
+def attribute_ours(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
+    """Return a failure in our own words, which needs no fence, with the sources of its call."""
+    source = join_sources(_list_sources(tool, ctx))
+    return result._replace(content=tuple(part._replace(source=source) for part in result.content)) if source else result
+
+
+def _list_sources(tool: Tool | None, ctx: Ctx) -> tuple[str, ...]:
+    sources = ctx.course.sources
+    return (tool.source, *sources) if tool is not None and tool.source.startswith(_OUTSIDE) else sources
 
 
 def note_adjusted(result: Result, tool: Tool | None, course: CallState) -> Result:
@@ -113,8 +126,12 @@ def complete_failure(result: Result, name: str, pipeline: CallPipeline, code: st
     if redact := pipeline.redact_errors or pipeline.redact:
         cleared = redact_result(cleared, redact)  # before anything is cut: half of a secret is not recognised
     code = str(told.get("code") or ("timeout" if told.get("status") == "timeout" else code))
-    made = failure_result(name, reason(cleared) or "", code, pipeline)
-    return result._replace(content=result.content or made.content, details={**told, **made.details}, status="error")
+    parts, said = result.content, told.get("error")
+    # a mere sentence is bounded like one that was raised; what a body has in hand stays
+    is_sentence = len(parts) == 1 and isinstance(parts[0], Text) and parts[0].text == said
+    made = failure_result(name, reason(cleared) or "", code, pipeline, parts[0].source if is_sentence else None)
+    content = made.content if is_sentence or not parts else parts
+    return result._replace(content=content, details={**told, **made.details}, status="error")
 
 
 def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
@@ -125,7 +142,8 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
     words, code, source = _read(error), "failed", None
     if isinstance(error, CribError):
         # a subclass of somebody else's may have forgotten what ours hold
-        code, source = str(getattr(error, "code", code)), getattr(error, "source", None) or ctx.course.outside
+        code, own = str(getattr(error, "code", code)), getattr(error, "source", None)
+        source = join_sources([*([own] if own else ()), *ctx.course.sources]) or None
     elif isinstance(error, asyncio.CancelledError):
         words, code = f"{name} was cancelled", "cancelled"
     else:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.adapter.trim import RESULT_CHARS
-from toolcrib.define.approval import GrantDesk
+from toolcrib.define.approval import AnswerDesk
+from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.event import CallEvent
 from toolcrib.define.later import LaterWaiter
@@ -33,7 +34,9 @@ class CallPipeline:
     `preview` adds to a question what the call would change, and returns what makes sure of it after the yes. `taint`
     tells where content came from that the call may go back to. `shadow` is a policy on trial, which hears every verdict
     and changes none. `meter` counts calls where quotas limit them. `later` is what calls wait through that somebody
-    completes after their body. `grants` may answer for the approver what rules ask.
+    completes after their body. `approver` is a program's own, who speaks for the owner; `people` are asked without one,
+    and where others than the owner may answer. `check_caller` raises ToolError when the door that let a caller in would
+    not do so any more.
     """
 
     record: Record
@@ -55,4 +58,5 @@ class CallPipeline:
     shadow: Shadow | None = None
     meter: Meter | None = None
     later: LaterWaiter | None = None
-    grants: GrantDesk | None = None
+    people: AnswerDesk | None = None
+    check_caller: Callable[[Caller], Awaitable[None]] | None = None

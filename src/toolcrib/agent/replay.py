@@ -11,6 +11,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.verdict import Selection
 from toolcrib.policy.command.judge import judge_strictest
 from toolcrib.policy.command.rules import CommandRules
+from toolcrib.policy.gate import PASSES
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.policy.taint import taint_rules
@@ -111,6 +112,8 @@ def _difference(decided: _Json, belt: Selection) -> str:
 
 
 def _compare_verdicts(written: _Json | None, derived: _Json | None) -> str:
+    if written is not None:  # as it was said while the layers were nine
+        written = {**written, "reason": str(written.get("reason")).replace("passes all 9 layers", PASSES)}
     return "" if written == derived else f"it has {_describe(written)}, and {_describe(derived)} follows"
 
 

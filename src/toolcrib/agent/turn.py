@@ -21,7 +21,7 @@ from toolcrib.define.model import History
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
 from toolcrib.define.session import kind_from_key
-from toolcrib.define.taint import sources_of
+from toolcrib.define.taint import join_sources, sources_of
 from toolcrib.define.turn import TurnRequest
 
 from .compact import shortener
@@ -157,6 +157,8 @@ class Turns:
         key, caller, moments = request.session, request.caller, self._moments
         session = await self._open(request)
         setup = self._resolver.resolve(request, session.model)
+        if caller.door and setup.pipeline.check_caller is not None:
+            await setup.pipeline.check_caller(caller)
         known = await self._memory.open_for(setup.caller, setup.belt.tools) if self._memory else MemoryInTurn()
         setup = replace(setup, system="\n\n".join(filter(None, (setup.system, known.prompt))))
         if known.source is not None:
@@ -226,6 +228,7 @@ class Turns:
                 changed_at=self._now(),
                 parents=request.caller.parents,
                 title=title_of(_words(request.message)),
+                source=join_sources(sources_of([request.message])),
             )
         )
         if known is not None and request.leaf is None and known.count == head.count:

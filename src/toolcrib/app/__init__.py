@@ -16,6 +16,7 @@ from toolcrib.agent.hooks import Moments, bind_guards, bind_observers
 from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.turn import Turns
 from toolcrib.backends.channels import ShippedChannels
+from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import Loaded, SettingsInForce, load
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
@@ -51,21 +52,25 @@ from toolcrib.services.memory import Memories
 from toolcrib.services.nodes import Nodes
 from toolcrib.services.peers import Peers
 from toolcrib.services.quotas import Quotas
-from toolcrib.services.router import TOOL_SCOPES, Method, Router
+from toolcrib.services.revocation import Revocations
+from toolcrib.services.router import Method, Router
 from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
+from toolcrib.services.toolbox import Toolbox
 
 from .background import SubagentStarter
-from .belt import Belt, BeltSource, GatewayAsker, GuardedWayOut, PortsOf, preview_change, terms_of
+from .belt import Belt, BeltSource, GuardedWayOut, PortsOf, preview_change
 from .features import FEATURES, TURN_FEATURES, find_secrets, mount_features
+from .methods import GatewayAsker
 from .models import Models
 from .policies import PolicyView, sender_from
 from .secrets import LogRedactor, lasting_redactors
 from .settings import SettingsEditor, finding_from_problem
 from .sources import collect_tools, folders_for, list_enabled_plugins, list_loaded_code, offers_from_program
-from .stores import state_in, stores_for
+from .stores import OpenFile, state_in, stores_for
 from .subagents import SubagentRunner, with_agents
+from .terms import terms_of
 from .turns import AsideModels, Running, SetupResolver, TurnStarter
 
 __all__ = ["Belt", "Crib", "Running", "list_enabled_plugins", "open", "run_sync", "sender_from"]
@@ -97,6 +102,8 @@ class Crib:
         self.approvals, self.commands = core.find(Approvals), core.find(CommandRunner)
         self.mcp, self.mcp_tools, self.subagents = core.find(Mcp), core.find(ServerTools), core.find(Subagents)
         self.gateway, self.chat, self.devices = core.find(Gateway), core.find(Chats), core.find(Devices)
+        self.revocations = core.find(Revocations)
+        self.revocations.watch(parts.starter.list_live)
         self.cron, self.nodes, self.way_out = core.find(Cron), core.find(Nodes), core.way_out
         self.standing, self.calls = core.find(CurrentVerdicts), core.find(PendingCalls)
         self.browser, self.canvases, self.channels = core.find(Browser), core.find(Canvases), core.find(Channels)
@@ -201,8 +208,9 @@ class Crib:
 
         The owner may ask for everything, others for what a tool of theirs may: reading and writing, never approving.
         """
-        scopes = SCOPES if is_owner(self.loaded.policy, caller) and not caller.parents else TOOL_SCOPES
-        return await self._router.ask(method, params or {}, caller=caller, scopes=scopes, progress=progress)
+        scopes = SCOPES if is_owner(self.loaded.policy, caller) and not caller.parents else None
+        asked = partial(self._router.ask, method, params or {}, caller=caller, scopes=scopes, progress=progress)
+        return await asked(is_door=True)
 
     async def complete(self, handle: str, result: Any, *, caller: Caller, session: str = "") -> Result | None:
         """Complete a call that `ctx.later` left pending under a handle, once, with what a body may return.
@@ -266,6 +274,9 @@ class Crib:
                 for loss in losses(tool, provider):
                     what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
                     found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
+        for name in self.channels.list_missing():
+            what = f"nothing brings a channel {name!r}: nobody is heard there"
+            found.append(Finding("unknown", "error", f"channels.{name}", what, "correct the name, or add its plugin"))
         redact = self._redact or str
         return [replace(each, message=redact(each.message), remedy=redact(each.remedy)) for each in found]
 
@@ -332,6 +343,7 @@ class Given:
     folder: Path | None = None
     env: Mapping[str, str]
     has_user: bool = False
+    open_file: OpenFile = SqliteFile
 
 
 class Closing(Protocol):
@@ -352,10 +364,10 @@ def build(
     folder, env, exits = given.folder, given.env, AsyncExitStack()  # what is opened first is closed last
     folders = folders_for(loaded, env, folder, own=given.has_user)
     offers, catalog, agents = collect_tools(loaded, given.offers, folders, import_plugins=given.import_plugins)
-    settings, whole = SettingsInForce(loaded, env), with_agents(catalog, agents, loaded.policy.tools.subagents)
-    hidden, redactors = folders.make_hidden(), lasting_redactors(settings, env)
-    kept, models, terms = state_in(folder), Models(settings, env), terms_of(settings, hidden, list_loaded_code(loaded))
-    stores = stores_for(loaded, kept, folder, env, redactors)
+    settings, whole = SettingsInForce(loaded, env, offers), with_agents(catalog, agents, loaded.policy.tools.subagents)
+    hidden, redactors, code = folders.make_hidden(), lasting_redactors(settings, env), list_loaded_code(loaded)
+    kept, models = state_in(folder, given.open_file), Models(settings, env)
+    stores = stores_for(loaded, kept, folder, env, redactors, given.open_file)
     core = Core(
         settings=settings,
         env=env,
@@ -366,7 +378,7 @@ def build(
         agents=agents.offers,
         agent_problems=[problem.sentence for problem in agents.problems],
         models=models.names(),
-        terms_of=terms,
+        terms_of=(terms := terms_of(settings, hidden, code, kept.origins)),
         explain_unaccepted=folders.explain_program,
         admit_server=folders.admit_server,
         secrets_below=partial(find_secrets, loaded.document),
@@ -377,7 +389,7 @@ def build(
         channel_kinds=_list_kinds(offers),
     )
     features, later, aside.meter = mount_features(core, mounts), core.find(PendingCalls), core.find(Quotas)
-    router, approver = Router([*given.services, *core.mounted]), given.approver or core.find(Approvals)
+    router, approver = Router([*given.services, *core.mounted]), given.approver
     ports_of, slots = PortsOf(terms, router, stores.blobs, way_out, given.gateway, later=later.keep), SubagentSlots()
     runner = SubagentRunner(settings, models, ports_of, slots, None if folder is None else kept.sessions)
     pipeline, moments = _pipeline(core, offers, features, approver), _list_moments(offers, features)
@@ -385,7 +397,6 @@ def build(
     resolver, later.conclude = SetupResolver(settings, models, belts), belts.conclude
     turns = Turns(kept.sessions, stores.record, resolver, moments, memory=core.find(Memories), later=later)
     starter = TurnStarter(turns, models, redactors[0])
-    host = SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns)
     behind = TurnCore(
         **{each.name: getattr(core, each.name) for each in fields(core)},
         running=turns.journal_of,
@@ -395,14 +406,15 @@ def build(
         assign_model=models.assign,
         editor=SettingsEditor(settings, env),
         view_of=partial(_view_of, settings, belts, models, env),
-        host=host,
+        host=SubagentStarter(settings, agents, models, belts=belts, runner=runner, starter=starter, turns=turns),
         slots=slots,
     )
     turn_features = mount_features(behind, turn_mounts)
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
-    belts.offered, behind.find(Canvases).ports_of = behind.find(Peers).tools_for, ports_of
-    settings.on_change(belts.renew, models.forget)
+    router.call_tool = behind.find(Toolbox).ask_as_tool
+    belts.offered, ports_of.list_here = behind.find(Peers).tools_for, behind.find(Channels).talk.list_here
+    settings.on_change(belts.renew, models.forget, core.find(Revocations).end_soon)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install(settings))
@@ -446,7 +458,9 @@ def _list_moments(offers: Iterable[Offer], features: Iterable[Feature]) -> Momen
     return Moments(hook for each in hooks for hook in each)
 
 
-def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], approver: Approver) -> CallPipeline:
+def _pipeline(
+    core: Core, offers: Sequence[Offer], features: Sequence[Feature], approver: Approver | None
+) -> CallPipeline:
     """Return what every call goes through."""
     # of features, those mounted first stand nearest to the call: what the judge judged is what runs
     guards = [guard for offer in offers for guard in offer.before]
@@ -455,7 +469,7 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
     observers += [hook for feature in features for hook in feature.observers]
     return CallPipeline(
         approver=approver,
-        grants=approver if isinstance(approver, Approvals) else None,
+        people=core.find(Approvals),
         preview=preview_change,
         record=core.stores.record,
         guards=bind_guards(guards),
@@ -463,6 +477,7 @@ def _pipeline(core: Core, offers: Sequence[Offer], features: Sequence[Feature], 
         blobs=core.stores.blobs,
         meter=core.find(Quotas),
         later=core.find(PendingCalls),
+        check_caller=core.find(Revocations).check,
         redact=core.redact,
         redact_errors=core.redact_errors,
         bodies=BodyRunner(partial(redact_value, redact=core.redact_errors or str)),

@@ -5,7 +5,7 @@ agent, which goes by the same executor as one that is waited for: typed inputs, 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from time import time
 from typing import Any
 
@@ -19,11 +19,11 @@ from toolcrib.define.log import Line, Noted, SessionHead
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
 from toolcrib.define.result import Text
-from toolcrib.define.taint import source_after
+from toolcrib.define.taint import join_sources, source_after, sources_of
 from toolcrib.define.turn import AgentTask, TurnRequest
 from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.resolve import agent_of, child_of
-from toolcrib.services.subagents.runs import AgentListing, SpawnRequest
+from toolcrib.services.subagents.runs import AUTHOR, AgentListing, SpawnRequest
 
 from .belt import BeltSource
 from .models import Models
@@ -53,7 +53,7 @@ class SubagentStarter:
         self._settings, self._store = settings, turns.store
         self._belts, self._runner, self._starter = belts, runner, starter
         self._registered = {session.to_agent(agent.name): agent for agent in registered}
-        self.model_named, self.tell, self.add = models.find_named, turns.tell, turns.add
+        self.choose_model, self.tell, self.add = models.choose, turns.tell, turns.add
 
     @property
     def agents(self) -> dict[str, AgentListing]:
@@ -84,8 +84,12 @@ class SubagentStarter:
         task = None if agent is None else await self._task(agent, caller, request)
         child = child_of(self._settings.policy, caller, request.agent, request.key)
         now, title = time(), request.label or request.text[:80]
-        head = SessionHead(key=request.key, made_at=now, changed_at=now, parents=child.parents, title=title)
+        source = join_sources(sources_of([self.message(caller, title)]))
+        head = SessionHead(
+            key=request.key, made_at=now, changed_at=now, parents=child.parents, title=title, source=source
+        )
         known = await self._store.make(head)
+        await self.add(request.key, Noted(AUTHOR, asdict(caller)))
         above = turn_of(caller)
         # of the belt's tools, those that were handed to it alone go to the child
         tools, catalog = above.setup.belt.tools.values() if above else (), self._belts.catalog

@@ -2,25 +2,23 @@
 
 import asyncio
 import logging
-import os
-import pwd
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.adapter import declare
 from toolcrib.adapter.cut import shorten
+from toolcrib.agent.argued import JudgedWorkspace, open_judged
 from toolcrib.agent.belt import Belts
+from toolcrib.agent.hooks import taint_guards
 from toolcrib.agent.invoke import invoke, invoke_all
 from toolcrib.agent.line import new_key
 from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.shadow import Shadow
-from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
-from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
+from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces, check_inbox
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
 from toolcrib.backends.web.search import HttpProvider, make_provider
 from toolcrib.config.channels import list_abilities
@@ -33,31 +31,31 @@ from toolcrib.define.context import CallState, Ctx, Ports, constructor
 from toolcrib.define.egress import EgressRules, Opening, judge_port, read_url
 from toolcrib.define.errors import ConfigError, DeclarationError, ToolError
 from toolcrib.define.event import CallEvent
-from toolcrib.define.gateway import ADMIN, NEEDED
 from toolcrib.define.later import PendingCall
 from toolcrib.define.message import Call
-from toolcrib.define.ports import Approver, Blobs, Progress, Rpc
+from toolcrib.define.ports import Approver, Blobs, Workspace
 from toolcrib.define.result import Result
 from toolcrib.define.session import to_agent
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, LayerStep, Selection, Verdict
 from toolcrib.define.web import WayOut
 from toolcrib.policy.explain import JudgedCall, judge_call
-from toolcrib.policy.resolve import resolve
+from toolcrib.policy.taint import taint_rules_for
 from toolcrib.registry.agents import Agents
 from toolcrib.registry.catalog import Catalog, Problem, name_tools
 from toolcrib.services.feature import Feature
-from toolcrib.services.router import Router
+from toolcrib.services.router import Router, RunMethod
 
 from .features import join_tools
+from .methods import BodyMethods, CallMaker, GatewayAsker, call_instead, make_call
 from .subagents import SubagentRunner, Within, with_agents
+from .terms import find_here
 
 if TYPE_CHECKING:
     from toolcrib.backends.web.guard import EgressGuard
 
 log = logging.getLogger("toolcrib")
 
-_SHARED = frozenset({"agent", "chat", "sessions", "status", "health"})
 _RANKS = {"allow": 0, "ask": 1, "deny": 2}
 _make_call, _make_ctx = constructor(Call), constructor(Ctx)
 
@@ -115,6 +113,15 @@ class Belt:
         call = _make_call(id or key, name, args or {}, key)
         return invoke(self.selection, _make_ctx(call, self.caller, course, self.ports), self.pipeline)
 
+    async def open_files(self, name: str, args: Mapping[str, Any]) -> Workspace:
+        """Return the caller's files as a call of a tool comes to them."""
+        return await open_judged(self.selection, Ctx(make_call(name, args), self.caller, CallState(), self.ports))
+
+    async def call_instead(self, name: str, args: Mapping[str, Any], run: RunMethod) -> Any:
+        """Return what `run` gives, in the place of a tool's body in one call of it; raise ToolError for a failure."""
+        ctx = Ctx(make_call(name, args), self.caller, CallState(), self.ports)
+        return await call_instead(self.selection, ctx, self.pipeline, run)
+
     async def call_all(self, calls: Iterable[Call]) -> list[Result]:
         """Run the calls of one reply: checked in their order, run side by side, answered in their order."""
         keyed = (call if call.key else call._replace(key=new_key()) for call in calls)
@@ -130,7 +137,7 @@ class Belt:
             return JudgedCall([], args)
         rules = self.selection.rules_about and self.selection.rules_about(tool)
         checked = tool.check_known(args, needed={tool.aliases.get(each, each) for each in rules.names} if rules else ())
-        return await judge_call(self.selection, tool, (checked, sources), self.ports.workspace.resolve, way_out)
+        return await judge_call(self.selection, tool, (checked, sources), self.ports, way_out)
 
     def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":
         """Return the same belt, whose calls tell `watch` how they go."""
@@ -187,7 +194,7 @@ class BeltSource:
         self._on_trial: Belts | None = None
         if trial is not None:
             own = self.belts.settings
-            policy = replace(trial.policy, mandates=own.mandates, roots=own.roots)
+            policy = replace(trial.policy, mandates=own.mandates, roots=own.roots, ids=own.ids)
             self._on_trial = Belts(self.catalog, policy, host=_host_facts(trial.config))
             self._untried = tuple(list_unjudged(loaded.config, trial.config))
 
@@ -234,7 +241,7 @@ class BeltSource:
         belt, course = self.belt(pending.asker), CallState.of_pending(pending.handle, pending.outside)
         return await invoke(belt.selection, Ctx(pending.call, pending.asker, course, belt.ports), belt.pipeline)
 
-    def belt(
+    def belt(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         caller: Caller,
         extra: Iterable[Tool] = (),
@@ -243,8 +250,12 @@ class BeltSource:
         profile: str | None = None,
         only: Iterable[str] | None = None,
         bounds: tuple[Layer, ...] = (),
+        sources: Collection[str] = (),
     ) -> Belt:
-        """Return the caller's belt: nothing but what is in `profile`, `only` and `bounds`, whatever is configured."""
+        """Return the caller's belt: nothing but what is in `profile`, `only` and `bounds`, whatever is configured.
+
+        `sources` are those that its calls may go back to.
+        """
         own, known = tuple(extra), self.catalog
         if taken := next((tool.name for tool in own if tool.name in known.groups), None):
             raise DeclarationError(f"{taken!r} stands for other tools in rules already; choose another name")
@@ -252,7 +263,11 @@ class BeltSource:
             names = {*known.tools, *known.groups, *(tool.name for tool in own)}
             own += tuple(tool for tool in offered if tool.name not in names)
         belts = self.belts.narrow(profile, only, own, bounds)
-        pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver, grants=None)
+        pipeline = self.pipeline if approver is None else replace(self.pipeline, approver=approver)
+        if sources:
+            after = taint_rules_for(self.belts.settings, caller, known.tools, known.groups)
+            guards = taint_guards(after, belts.belt_for(caller, own), lambda: sources)
+            pipeline = replace(pipeline, guards=(*guards, *pipeline.guards), taint=lambda: sources)
         if self._on_trial is not None:
             trial = self._on_trial.narrow(profile, only, own, bounds)
             shadow = Shadow(trial, own, pipeline.record, self._untried)
@@ -273,6 +288,8 @@ async def _preview(tool: Tool, ctx: Ctx, args: Mapping[str, Any]) -> str:
     asks may have no right to read the file.
     """
     workspace = ctx.ports.workspace
+    while isinstance(workspace, JudgedWorkspace):
+        workspace = workspace.inner
     if tool.source != "core" or tool.name not in _CHANGING or not isinstance(workspace, LocalWorkspace):
         return ""
     rehearsed = RehearsedWorkspace(workspace)
@@ -328,14 +345,6 @@ def _host_facts(config: Config) -> frozenset[str]:
         (f"secret:{name}" for name in config.secrets),
         (f"channel:{name}" for name, each in config.channels.items() if each.enabled and each.connects),
     )
-
-
-@runtime_checkable
-class GatewayAsker(Protocol):
-    """A gateway in another process, as `toolcrib.connect` gives it."""
-
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Any: ...
-    def follow(self, run: str, /, *, session: str) -> AsyncIterator[Any]: ...
 
 
 class GuardedWayOut:
@@ -417,78 +426,23 @@ class PortsOf:
     ) -> None:
         self._router, self._blobs, self._way_out, self._far, self._later = router, blobs, way_out, far, later
         self._workspaces, self._terms_of = Workspaces(), terms
+        self.list_here: Callable[[Caller], Sequence[str]] = lambda _: ()
 
-    def __call__(self, caller: Caller) -> Ports:
-        """Return what the tools of this caller may touch."""
+    def __call__(self, caller: Caller, *, is_bound: bool = False, judge: CallMaker | None = None) -> Ports:
+        """Return what the tools of this caller may touch; `judge` makes the calls that bodies ask for as methods."""
         terms = self._terms_of(caller)
-        workspace = self._workspaces.open(terms, caller.session or "")
-        folder = "" if terms.refusal or terms.access == "none" else str(_here() / terms.root)
-        rpc = self._router.rpc_for(caller)
-        rpc = rpc if self._far is None else _ask_far_first(rpc, self._far)
+        workspace: Workspace = self._workspaces.open(terms, caller.session or "")
+        if terms.inbox:
+            workspace = JudgedWorkspace(workspace, partial(check_inbox, terms.inbox), set())
+        folder = "" if terms.refusal or terms.access == "none" else str(find_here() / terms.root)
+        rpc = BodyMethods(self._router, caller, self._far, is_bound=is_bound)
         http, secret = self._way_out.http, self._way_out.secret
         ports = Ports(workspace=workspace, folder=folder, http=http, rpc=rpc, blobs=self._blobs, secret=secret)
-        return replace(ports, later=self._later)
+        here = partial(self.list_here, caller)
+        return replace(
+            ports, here=here, later=self._later, rpc_in=None if judge is None else partial(rpc.ask_within, judge)
+        )
 
     def close(self) -> None:
         """Let go of every root."""
         self._workspaces.close()
-
-
-def _ask_far_first(near: Rpc, far: GatewayAsker) -> Rpc:
-    """Return the services, of which a gateway has those that many share."""
-
-    async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-        if method.partition(".")[0] in _SHARED and NEEDED.get(method) != ADMIN:
-            return await far.ask(method, params)
-        return await near(method, params, progress=progress)
-
-    return ask
-
-
-def terms_of(
-    settings: Loaded | SettingsInForce, kept: Sequence[Path] = (), code: Sequence[Path] = ()
-) -> Callable[[Caller], Terms]:
-    """Return what says which folder is a caller's workspace, and what may be done there.
-
-    `kept` is where the crib keeps what it was told, `code` what it loads: no tool writes there, wherever that lies.
-    """
-    here, refusal = _here(), explain_refusal()
-
-    def terms(caller: Caller) -> Terms:
-        # a subagent works where its parent does, unless it has a folder of its own
-        config, who = settings.config, resolve(settings.policy, caller)
-        own = (agent.workspace for each in (who, *reversed(who.parents)) if (agent := config.agent(each.agent)))
-        root = next(filter(None, own), config.workspace.root)
-        return Terms(
-            root=Path(os.path.expanduser(root)) if root else here,  # noqa: PTH111  Path's own raises for a user who is not there
-            access=config.sandbox.workspace_access if who.is_sandboxed else "rw",
-            # what the owner's prompt says is for nobody else to write
-            protected=(*config.workspace.protected, *(() if who.is_owner else _OWNERS_MEMORY)),
-            linked=config.workspace.linked,
-            own=(*settings.document.files, *kept),
-            code=tuple(code),
-            refusal="" if root else refusal,
-        )
-
-    return terms
-
-
-_OWNERS_MEMORY = ("/MEMORY.md", "/memory.md", "/memory/**/*.md")
-
-
-def explain_refusal() -> str:
-    """Say why the folder we were started in is no workspace by itself; empty when it is one."""
-    if not (folder := _here()).is_absolute():
-        return ""
-    here = os.path.realpath(folder)
-    homes = {os.path.expanduser("~"), *(user.pw_dir for user in pwd.getpwall() if user.pw_uid == os.getuid())}  # noqa: PTH111
-    is_home = any(f"{os.path.realpath(home)}/".startswith(f"{here.rstrip('/')}/") for home in homes)
-    what = "is or holds your home folder" if is_home else "holds a part of the system" if holds_system(here) else ""
-    return what and f"{here!r} {what}: no workspace by itself; start in another folder, or name it in workspace.root"
-
-
-def _here() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:  # somebody removed it; what needs it says so when it is used
-        return Path()

@@ -47,6 +47,7 @@ from toolcrib.services import (
     peers,
     quotas,
     review,
+    revocation,
     search,
     session_desk,
     session_send,
@@ -63,6 +64,7 @@ from toolcrib.services.subagents import service as subagents
 from . import policies
 
 FEATURES: tuple[Mount, ...] = (
+    revocation.mount,
     approvals.mount,
     calls.mount,
     partial(quotas.mount, groups_of=groups_of),
@@ -96,8 +98,8 @@ TURN_FEATURES: tuple[TurnMount, ...] = (
     gateway.mount,
     configuration.mount,
     policies.mount,
-    cron.mount,
     partial(channels.mount, workspaces=Workspaces),
+    cron.mount,
 )
 
 C = TypeVar("C", bound=Core)

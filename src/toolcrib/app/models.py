@@ -5,14 +5,15 @@ from dataclasses import replace
 
 from toolcrib.adapter.cards import card_for
 from toolcrib.agent.declare import Declarations
-from toolcrib.backends.models.known import KNOWN, models_with_keys
+from toolcrib.backends.models.known import KNOWN, is_oauth_token, key_in, models_with_keys
 from toolcrib.backends.models.offline import CARD, OfflineModel
 from toolcrib.config.settings import ProviderSettings, SettingsSource
 from toolcrib.define.caller import Caller
-from toolcrib.define.errors import CribError
+from toolcrib.define.display import escape
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.model import Model, ModelCard, model_name
 from toolcrib.define.verdict import Selection
-from toolcrib.policy.resolve import agent_of, agent_of_parent
+from toolcrib.policy.resolve import agent_of, agent_of_parent, is_owner
 from toolcrib.services.feature import ModelNames
 
 OFFLINE = CARD.name
@@ -72,7 +73,8 @@ class Models:
             return CARD
         given = self._providers().get(provider, ProviderSettings())
         card = card_for(provider, model, given.context_window)
-        if self._settings.config.tools.names == "claude-code":
+        key = given.api_key or key_in(self._env, KNOWN.get(provider))
+        if self._settings.config.tools.names == "claude-code" or (provider == "anthropic" and is_oauth_token(key)):
             card = replace(card, knows_claude_code=True)
         looks = (model_name(name) for name in self._settings.config.list_image_models())
         return card if card.sees or (provider, model) not in looks else replace(card, sees=True)
@@ -95,7 +97,7 @@ class Models:
         """Return the model that a word of the conversation stands for, None when the configuration names no such one.
 
         A conversation may choose among what the operator chose: the models of the agents and those that look at
-        pictures for them, the default, the offline one.
+        pictures for them, the default, the offline one, and every model of a provider in `models`.
         """
         own = (each.model for _, each in self._settings.config.list_agents())
         known = [*own, self._settings.config.default_model, *self._settings.config.list_image_models(), OFFLINE]
@@ -104,7 +106,32 @@ class Models:
             asked = ":".join(model_name(word))
         except CribError:
             asked = word.strip()
-        return next((name for name in names if asked in (name, name.partition(":")[2])), None)
+        own_provider, _, model = asked.partition(":")
+        is_offered = bool(model) and own_provider in self._providers()
+        return next((name for name in names if asked in (name, name.partition(":")[2])), asked if is_offered else None)
+
+    def choose(self, caller: Caller, word: str) -> str:
+        """Return the model that a word of whoever asks means, "" for the configured one; only the owner has another.
+
+        Rules may give models different tools, so whoever could choose one could choose its tools (G8).
+        """
+        agent, asked, shown = agent_of(caller), word.strip().lower(), escape(word[:_SHOWN_CHARS])
+        if asked in ("", "default", agent.lower()):
+            return ""
+        if not is_owner(self._settings.policy, caller):
+            own = self.name_for(agent).lower()
+            if asked in (own, own.partition(":")[2]):
+                return ""
+            raise ToolError(f"only the owner chooses the model: leave out {shown!r}, or say default", code="denied")
+        if named := self.find_named(word):
+            return named
+        if caller.provider:  # a person may name any, a model what the configuration names
+            raise ToolError(f"the configuration names no model {shown!r}; leave it out", code="not_found")
+        try:
+            self.get(word)
+        except CribError as error:
+            raise ToolError(f"there is no model {shown!r} here: {error}", code="not_found") from error
+        return word
 
     def later_for(self, belt: Selection, caller: Caller) -> Mapping[str, str]:
         """Return the tools of a belt that the caller's model is told of later, and when."""
@@ -112,7 +139,12 @@ class Models:
 
     def names(self) -> ModelNames:
         """Return what services are told about models."""
-        return ModelNames(named=self.find_named, default=self.name_for, window=lambda name: self.get(name).card.window)
+        return ModelNames(
+            named=self.find_named,
+            choose=self.choose,
+            default=self.name_for,
+            window=lambda name: self.get(name).card.window,
+        )
 
     def prepare(self, provider: str | None, say: Callable[[str], None]) -> None:
         """Fetch what a provider's model needs before it is first asked; `say` hears what is downloaded."""

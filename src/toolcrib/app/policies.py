@@ -16,10 +16,17 @@ from typing import Annotated, Any, Protocol, TypeVar
 from pydantic import Field, ValidationError
 
 from toolcrib.config.advice import advice
+from toolcrib.config.channels import explain_silence
+from toolcrib.config.expect import ExpectedCaller
 from toolcrib.config.load import Loaded, list_fixed, list_unjudged
 from toolcrib.config.positions import KeyPath, format_path
-from toolcrib.config.routing import Route, list_bound_groups, route_caller
-from toolcrib.config.settings import ExpectedCaller
+from toolcrib.config.routing import (
+    Route,
+    list_accounts,
+    list_bound_groups,
+    list_let_in,
+    route_caller,
+)
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ConfigError, CribError, ToolError
@@ -29,14 +36,15 @@ from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import to_channel
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, LayerStep, Selection, Verdict
-from toolcrib.policy.callers import ChannelNames, list_declared, list_people
+from toolcrib.policy.callers import ChannelNames, list_declared, list_people, list_places
 from toolcrib.policy.explain import caller_json, list_conditions, verdict_json, with_call
+from toolcrib.policy.identities import is_role, to_sender
 from toolcrib.policy.lint import LEVELS, Expect, Finding, check_named, judge_promises, lint
 from toolcrib.policy.match import Inventory
-from toolcrib.policy.resolve import agent_of, is_role, mark_terminal_owner, resolve, to_sender
+from toolcrib.policy.resolve import agent_of, mark_terminal_owner, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.policy.taint import taint_rules_for
-from toolcrib.policy.trial import ToolWord, Trial, find_masked_changes, say
+from toolcrib.policy.trial import Claim, Proof, ToolWord, Trial, find_masked_changes, prove, say
 from toolcrib.registry.catalog import Catalog
 from toolcrib.services.audit import Audit
 from toolcrib.services.feature import Feature, TurnCore
@@ -82,7 +90,12 @@ class PolicyView:
 
     def route(self, caller: Caller) -> Route:
         """Return where the file sends a caller: one of OpenClaw's chooses agent and session, and whom it lets in."""
-        return route_caller(self.loaded.document, caller) if self.loaded.foreign else Route(caller)
+        if self.loaded.foreign:
+            return route_caller(self.loaded.document, caller)
+        named = {to_channel(name): (name, each) for name, each in self.loaded.config.channels.items()}
+        name, own = named.get(to_channel(caller.channel or ""), ("", None))
+        why = explain_silence(own, self.policy, caller) if own and own.connects and not caller.parents else ""
+        return Route(caller, silence=f"{why} (channels.{name})" if why else "")
 
     def judge(self, caller: Caller, tool: str) -> tuple[Caller, Verdict | None, ToolWord]:
         """Return where the file sends a caller, its verdict on one tool, and what is said of the tool's calls.
@@ -101,9 +114,37 @@ class PolicyView:
         found = {}
         for name, channel in self.loaded.config.channels.items():
             slug = to_channel(name) or name
-            bound = list_bound_groups(self.loaded.document, slug) if self.loaded.foreign else []
-            found[slug] = ChannelNames(senders=channel.allow_from, groups=tuple(bound))
+            found[slug] = ChannelNames(senders=channel.allow_from, accounts=tuple(channel.accounts))
+            if self.loaded.foreign:
+                found[slug] = ChannelNames(
+                    senders=tuple(list_let_in(self.loaded.document, slug)),
+                    groups=tuple(list_bound_groups(self.loaded.document, slug)),
+                    accounts=tuple(list_accounts(self.loaded.document, slug)),
+                )
         return found
+
+    def prove(self, claim: Claim) -> Proof:
+        """Return whether nobody has what the claim says, of all callers, let in or not; who is let in comes first."""
+        named = self.list_named()
+        for each in (claim.channel,) if claim.channel else self.policy.channels if claim.group is not None else ():
+            known = named.get(slug := to_channel(each) or each, ChannelNames())
+            named[slug] = replace(known, groups=(*known.groups, *((claim.group,) if claim.group is not None else ())))
+        people = list_people([self.policy], list_places([self.policy], named))
+        people.sort(key=lambda each: self.route(each).refusal is not None)
+        proof = prove(claim, self.make_trial(), people)
+        if not proof.classes:
+            raise CribError("the claim is about nobody; look at --channel, --group and --except")
+        return proof
+
+    def explain_refusal(self, caller: Caller) -> str:
+        """Say where and why a file lets somebody not in, "" where it does."""
+        refusal = self.route(replace(caller, parents=())).refusal
+        return f"{refusal[2]} ({refusal[1]})" if refusal else ""
+
+    def list_unfollowed(self) -> list[str]:
+        """Return the keys of an OpenClaw file that decide who may what there, and nothing here."""
+        told = advice(self.loaded, {}) if self.loaded.foreign else []
+        return [each.origin for each in told if each.kind == "ignored" and each.level == "warning"]
 
     def make_trial(self, check: Callable[[], None] = lambda: None) -> Trial:
         """Return the rules and the tools, for whoever tries all callers there are; `check` is called for each."""
@@ -296,14 +337,14 @@ class Policies:
     def __init__(self, core: TurnCore) -> None:
         self._core, self._standing, self._working = core, core.find(CurrentVerdicts), asyncio.Lock()
 
-    @rpc("policy.callers", scope="admin")
+    @rpc("policy.callers", clients="admin")
     async def callers(self) -> dict[str, Any]:
         """List the callers that the configuration tells apart, and those of its `expect` entries."""
         view = self._core.view_of(None)
         found = [*list_declared([view.policy], view.list_named()), *(each.caller for each in view.list_expected())]
         return {"callers": [caller_json(resolve(view.policy, each)) for each in dict.fromkeys(found)][:_MAX_CHANGES]}
 
-    @rpc("policy.explain", scope="admin")
+    @rpc("policy.explain", clients="admin")
     async def explain(
         self,
         who: Annotated[JsonObject | None, "as in `expect`: channel, group, sender, agent, parents .."] = None,
@@ -330,9 +371,9 @@ class Policies:
         answer = {"caller": caller_json(resolve(view.policy, caller)), "tools": rows, **rules.to_json(tool, {})}
         if raw is None:
             answer = await self._standing.apply(caller, answer, catalog.tools)
-        return answer | {"uncertain": list(route.list_doubts(tool))}
+        return answer | {"uncertain": list(route.list_doubts(tool))} | route.tell_silence()
 
-    @rpc("policy.diff", scope="admin")
+    @rpc("policy.diff", clients="admin")
     async def diff(
         self,
         raw: DraftText,
@@ -347,7 +388,7 @@ class Policies:
         only = None if callers is None else [read_caller(each) for each in callers]
         return await self._alone(self._compare, raw, merges, only)
 
-    @rpc("policy.test", scope="admin")
+    @rpc("policy.test", clients="admin")
     async def test(self, raw: DraftText | None = None, merges: bool = False) -> dict[str, Any]:
         """Say of every `expect` entry, tool by tool, whether it holds, and why; of a draft's where one is given."""
 
@@ -358,7 +399,7 @@ class Policies:
         entries = await self._alone(judge)
         return {"entries": entries, "failing": sum(not each["holds"] for each in entries)}
 
-    @rpc("policy.lint", scope="admin")
+    @rpc("policy.lint", clients="admin")
     async def lint(self, raw: DraftText | None = None, merges: bool = False) -> dict[str, Any]:
         """Say what is odd about the configuration, or a draft; `valid` says whether it could count at all."""
 
@@ -375,7 +416,7 @@ class Policies:
         told = [{**each, "message": redact(each["message"]), "remedy": redact(each["remedy"])} for each in found]
         return {"valid": True, "issues": [], "findings": told}
 
-    @rpc("audit.replay", scope="admin")
+    @rpc("audit.replay", clients="admin")
     async def replay(self, row: Annotated[int, Field(ge=1, description="of a call, as audit.search tells it")]) -> Any:
         """Judge a recorded call by the rules of now, and say what differs; nothing is called."""
         recorded = await self._core.find(Audit).find_call(row)

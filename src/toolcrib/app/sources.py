@@ -1,13 +1,11 @@
 """What plugins and files bring: the plugins that the configuration turns on, and the agents of all sources."""
 
 import os
-import re
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +23,20 @@ from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import DeclarationError, PluginError, ToolError
 from toolcrib.define.names import suggest
 from toolcrib.define.plugin import Plugin
-from toolcrib.define.tool import Tool, as_tool
+from toolcrib.define.tool import PROGRAM, Tool, as_tool
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
-from toolcrib.registry.sources import PROGRAM, Offer, collect_catalog, rename_tools
+from toolcrib.registry.sources import Offer, collect_catalog, rename_tools
 from toolcrib.tools import AGENTS, CHANNEL_TOOLS, SHELF
 
-from .belt import explain_refusal
+from .server_code import is_bare_python, list_code_around, list_server_code, place_server
 from .skills import Skill, find_skills, offer_skills
 from .stores import user_folder
+from .terms import explain_refusal
 from .turns import find_tools
 
 IN_WORKSPACE, SKILLS_IN_WORKSPACE = Path(".toolcrib", "agents"), Path(".toolcrib", "skills")
 _SHIPPED = "ec7e3e807ec9424eb59e5eb8e72253f3f116226a3839887003df84fe189c7dc6"  # examples/shop
-_BETWEEN_WORDS = r"(?:[\s=;,:'\"()&|<>`]|\$\{?\w+\}?/?)+"  # of a shell: blanks, signs, variables
-_MAX_BASES, _MAX_WORDS = 16, 256  # folders and words among the settings of a server
-_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
 
 
 def list_enabled_plugins(config: Config) -> tuple[str, ...]:
@@ -180,7 +176,7 @@ def list_loaded_code(loaded: Loaded) -> tuple[Path, ...]:
         found += (folder, *(manifest.parent for manifest in folder.glob("*/*.plugin.json")))
     installed = find_plugins(())[0] if wanted else {}
     found += [each.code for id, each in installed.items() if id in wanted and each.code]
-    return tuple(chain(found, *map(_list_server_code, loaded.config.mcp_servers.values())))
+    return tuple(chain(found, *map(list_server_code, loaded.config.mcp_servers.values())))
 
 
 def _list_own_code() -> list[Path]:
@@ -188,34 +184,6 @@ def _list_own_code() -> list[Path]:
         Path(__file__).resolve().parents[1],
         *([Path(sys.prefix).resolve()] if sys.prefix != sys.base_prefix else []),
     ]
-
-
-def _list_server_code(server: McpSettings) -> Iterator[Path]:
-    """Yield the programs, scripts and packages that a server is started from, as far as its settings name them."""
-    if server.command is None:
-        return
-    cwd = Path(os.path.expanduser(server.cwd or "."))  # noqa: PTH111  Path's own raises for a user who is not there
-    told = (server.command, *server.args, *server.env.values())
-    split = (*told, *re.split(_BETWEEN_WORDS, " ".join(told)))
-    words = [*dict.fromkeys(os.path.expanduser(word) for word in split if word)][:_MAX_WORDS]  # noqa: PTH111
-    bases = [cwd, *(cwd / word for word in ("node_modules/.bin", *words) if os.path.isdir(cwd / word))][:_MAX_BASES]  # noqa: PTH112
-    for base, word in product(bases, words):
-        yield from _find_scripts(base / word)
-        if "." in word and any(_find_scripts(base / word.replace(".", "/"))):  # a module; its package runs with it
-            yield base / word.partition(".")[0]
-    if program := shutil.which(server.command, path=server.env.get("PATH")):
-        yield Path(program)
-
-
-def _find_scripts(path: Path) -> Iterator[Path]:
-    """Give the program that is meant by a path, with its suffix or without; of a folder only a Python package."""
-    with suppress(OSError, ValueError):
-        if any((path / name).is_file() for name in ("__main__.py", "__init__.py")):
-            yield path
-        for suffix in ("", *_SCRIPTS):
-            each = path.with_name(path.name + suffix) if path.name else path
-            if each.is_file() and (each.suffix in _SCRIPTS or os.access(each, os.X_OK)):
-                yield each
 
 
 def _bound_shelf(config: Config) -> tuple[Tool, ...]:
@@ -265,7 +233,9 @@ class AgentFolders:
     def check(self, code: Path) -> str:
         """Return the hash by which code in a workspace was accepted, "" for any other; ToolError when it was not."""
         place = _resolve_folder(code)
-        if not any(map(place.is_relative_to, self.guarded)) or any(map(place.is_relative_to, _list_own_code())):
+        places = (place, _place_link(code))  # a link in a workspace may lead elsewhere tomorrow
+        is_inside = any(each.is_relative_to(folder) for each in places for folder in self.guarded)
+        if not is_inside or any(map(place.is_relative_to, _list_own_code())):
             return ""
         if (digest := read_content(place)[0]) == _SHIPPED:
             return ""
@@ -299,12 +269,27 @@ class AgentFolders:
 
     def admit_server(self, server: McpSettings) -> McpSettings:
         """Return a server as it may be started; ToolError when nobody has accepted its code in a workspace."""
-        code = set(map(_resolve_folder, _list_server_code(server)))
-        if not {self.check(path) for path in code if not code & {*path.parents}} - {""}:
+        if server.command is None:
+            return server
+        server = place_server(server, self._make_start_folder())
+        named = sorted(set(map(_place_link, list_server_code(server))))
+        code = {*named, *list_code_around(server, named, self.guarded)}
+        outermost = [path for path in code if not code & {*path.parents}]
+        if not {self.check(path) for path in outermost} - {""}:
             return server
         # Python takes what it compiled before from there, and not from beside a source, where anybody may have put it
         private = {"PYTHONPYCACHEPREFIX": str(self.accepted.folder.parent / "bytecode")}
+        if any(is_bare_python(server, path) for path in outermost):
+            private["PYTHONSAFEPATH"] = "1"
         return server.model_copy(update={"env": {**server.env, **private}})
+
+    def _make_start_folder(self) -> Path:
+        """Make the empty folder that servers start in; what would lie in a workspace is not used."""
+        folder = self.accepted.folder.parent / "servers"
+        if any(map(_resolve_folder(folder).is_relative_to, self.guarded)):
+            return Path("/")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
 
 
 def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, own: bool) -> AgentFolders:
@@ -376,6 +361,11 @@ def _from_files(
         problems += [Problem("agents", f"{each} (the agent was left out)") for each in file.complaints]
         if file.agent is not None:
             yield AgentOffer(agent=file.agent, source=source, file=str(file.path), lines=file.lines)
+
+
+def _place_link(path: Path) -> Path:
+    """Return one name for what lies there, be it a link."""
+    return _resolve_folder(path.parent) / path.name
 
 
 def _resolve_folder(folder: Path) -> Path:

@@ -1,13 +1,14 @@
 """Where a crib keeps what it knows: sessions, the record of calls, big values, answers; in a folder, or in memory."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
 
 from toolcrib.agent.replay import judge_from
+from toolcrib.backends.files.origins import FileOrigins
 from toolcrib.backends.stores.approvals import SqliteApprovals, SqlitePins, SqliteQuotas
 from toolcrib.backends.stores.blobs import SqliteBlobs
 from toolcrib.backends.stores.commits import Commits
@@ -15,6 +16,7 @@ from toolcrib.backends.stores.devices import SqliteDevices
 from toolcrib.backends.stores.jobs import MemoryJobs, SqliteJobs
 from toolcrib.backends.stores.memory import InMemoryBlobs, MemoryRecord, MemorySessions
 from toolcrib.backends.stores.messages import SqliteMessages
+from toolcrib.backends.stores.origins import SqliteOrigins
 from toolcrib.backends.stores.pending import SqlitePending
 from toolcrib.backends.stores.record import RecordFile, Redact, SqliteRecord, SqliteRows, rows_in
 from toolcrib.backends.stores.sessions import SqliteSessions
@@ -27,33 +29,49 @@ from toolcrib.define.record import Record, RecordEntry
 from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores
+from toolcrib.services.members import Members
 
 from .secrets import RedactedBlobs
 
 STATE_FILE = "crib.db"
 
+OpenFile = Callable[[Path], SqliteFile]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFolder:
-    """The stores of one crib. `commits` writes to their file, None when all of it is in memory."""
+    """The stores of one crib, and who shares them. `commits` writes to their file, None when all of it is in memory."""
 
     sessions: SessionStore
     blobs: Blobs
     commits: Commits | None = None
+    members: Members = field(default_factory=Members)
+    origins: FileOrigins = field(default_factory=lambda: FileOrigins(SqliteOrigins()))
 
     async def close(self) -> None:
         """Write what is left to write, and let go of the file."""
         if self.commits is not None:
             await self.commits.flush()
             self.commits.close()
+        self.members.release()
 
 
-def state_in(folder: Path | None) -> StateFolder:
+def state_in(folder: Path | None, open_file: OpenFile = SqliteFile) -> StateFolder:
     """Return the stores in a folder, which is touched when something is kept; without one, stores in memory."""
     if folder is None:
         return StateFolder(sessions=MemorySessions(), blobs=InMemoryBlobs())
-    commits = Commits(SqliteFile(folder / STATE_FILE))
-    return StateFolder(sessions=SqliteSessions(commits), blobs=SqliteBlobs(commits), commits=commits)
+    commits = Commits(open_file(folder / STATE_FILE))
+    sessions, blobs, origins = (
+        SqliteSessions(commits),
+        SqliteBlobs(commits),
+        FileOrigins(open_origins(folder, open_file)),
+    )
+    return StateFolder(sessions=sessions, blobs=blobs, commits=commits, members=Members(folder), origins=origins)
+
+
+def open_origins(folder: Path, open_file: OpenFile = SqliteFile) -> SqliteOrigins:
+    """Return what is known in a state folder of contents that go back to words from outside."""
+    return SqliteOrigins(open_file(folder / STATE_FILE))
 
 
 def user_folder(env: Mapping[str, str]) -> Path:
@@ -68,6 +86,7 @@ def stores_for(
     folder: Path | None,
     env: Mapping[str, str],
     redactors: tuple[Redact | None, Redact | None] = (None, None),
+    open_file: OpenFile = SqliteFile,
 ) -> Stores:
     """Return all stores of a crib, as features take them; `redactors` take secrets out of blobs and of the record.
 
@@ -85,14 +104,15 @@ def stores_for(
         sessions=kept.sessions,
         blobs=kept.blobs if redact_blobs is None else RedactedBlobs(kept.blobs, redact_blobs),
         record=record,
-        approvals=SqliteApprovals(SqliteFile(path)),
-        pins=SqlitePins(SqliteFile(path)),
-        jobs=MemoryJobs() if folder is None else SqliteJobs(SqliteFile(path)),
-        messages=SqliteMessages(SqliteFile(path)),
-        quotas=SqliteQuotas(SqliteFile(path)),
-        pending=SqlitePending(SqliteFile(path)),
-        rows=None if folder is None else SqliteRows(SqliteFile(path)),
-        devices=None if folder is None else SqliteDevices(SqliteFile(path)),
+        approvals=SqliteApprovals(open_file(path)),
+        pins=SqlitePins(open_file(path)),
+        jobs=MemoryJobs() if folder is None else SqliteJobs(open_file(path)),
+        messages=SqliteMessages(open_file(path)),
+        quotas=SqliteQuotas(open_file(path)),
+        pending=SqlitePending(open_file(path)),
+        members=kept.members,
+        rows=None if folder is None else SqliteRows(open_file(path)),
+        devices=None if folder is None else SqliteDevices(open_file(path)),
     )
 
 

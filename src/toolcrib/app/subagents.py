@@ -27,21 +27,22 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionHead, SessionStore
 from toolcrib.define.model import Model
 from toolcrib.define.names import fold_name
-from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.result import Result
+from toolcrib.define.taint import join_sources
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
 from toolcrib.policy.resolve import agent_of, child_of, max_subagents
 from toolcrib.policy.settings import SubagentSettings
 from toolcrib.policy.taint import taint_rules_for
 from toolcrib.registry.catalog import Catalog, Problem
+from toolcrib.services.router import RunMethod
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import root_of
 
+from .methods import call_instead, make_call
 from .models import Models
 
 _EVERY_AGENT = "group:agents"
-_BEYOND = frozenset({"cron.add", "cron.update", "cron.run", "wake", "sessions.send"})  # turns that are not bound so
 
 
 def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSettings) -> Catalog:
@@ -86,7 +87,7 @@ class SubagentRunner:
         self,
         settings: SettingsSource,
         models: Models,
-        ports_of: Callable[[Caller], Ports],
+        ports_of: Callable[..., Ports],
         slots: SubagentSlots,
         store: SessionStore | None = None,
     ) -> None:
@@ -101,11 +102,14 @@ class SubagentRunner:
                 await self._slots.stagger()
                 return await self._run(agent, ctx, args, within)
 
-        ports = self._ports_of(caller)
+        async def judge(ctx: Ctx, call: tuple[str, Mapping[str, Any]], run: RunMethod) -> Any:
+            above, belt = turn_of(ctx.caller), within.belts.belt_for(ctx.caller, within.extra)
+            pipeline = within.pipeline if above is None else above.aside
+            return await call_instead(belt, ctx._replace(call=make_call(*call)), pipeline, run)
+
         settings = within.belts.settings
-        if settings.narrowed is not None or settings.only is not None or settings.bounds:
-            ports = replace(ports, rpc=_without_spawning(ports.rpc))
-        return replace(ports, perform=perform)
+        is_bound = settings.narrowed is not None or settings.only is not None or bool(settings.bounds)
+        return replace(self._ports_of(caller, is_bound=is_bound, judge=judge), perform=perform)
 
     async def _run(self, agent: Agent, ctx: Ctx, args: Mapping[str, Any], within: Within) -> Result:
         above = turn_of(ctx.caller)
@@ -117,16 +121,18 @@ class SubagentRunner:
         )
         setup = replace(setup, system=system)
         told = RunListeners(
-            tell=ctx.progress, journal=await self._journal(setup, prompts.query), inputs=plain_inputs(args)
+            tell=ctx.progress, journal=await self._journal(setup, prompts.query, above), inputs=plain_inputs(args)
         )
         return result_of(agent, await run_agent(agent, setup, prompts.query, told))
 
-    async def _journal(self, setup: TurnSetup, query: str) -> Journal | None:
+    async def _journal(self, setup: TurnSetup, query: str, above: Loop | None) -> Journal | None:
         """Return the log of a run, in a session of its own under its parent's."""
         if self._store is None:
             return None
         now, key = time(), setup.caller.session or ""
-        head = SessionHead(key=key, made_at=now, changed_at=now, parents=setup.caller.parents, title=title_of(query))
+        parents, title = setup.caller.parents, title_of(query)
+        source = join_sources(above.history.outside) if above else ""
+        head = SessionHead(key=key, made_at=now, changed_at=now, parents=parents, title=title, source=source)
         await self._store.make(head)
         return Journal(setup.pipeline.record, self._store, key)
 
@@ -142,7 +148,7 @@ class SubagentRunner:
             caller=child,
             pipeline=within.pipeline
             if above is None
-            else replace(within.pipeline, approver=above.approver, later=above.later),
+            else replace(within.pipeline, approver=above.aside.approver, people=above.aside.people, later=above.later),
             ports=self.ports(child, within),
             limits=self.limits_of(agent),
             effort=above.setup.effort if above else "",
@@ -174,24 +180,6 @@ class SubagentRunner:
             return self._models.get(named or self._models.name_for(agent_of(parent)))
         except CribError as error:
             raise ToolError(f"{agent.name} has no model that could answer: {error}", code="unavailable") from error
-
-
-def _without_spawning(rpc: Rpc) -> Rpc:
-    """Return the services without those that start turns or calls: these would not be bound so."""
-
-    async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-        if method in ("subagents.spawn", "subagents.steer"):  # one that has ended starts when it is spoken to
-            words = "whoever is bound to a profile or to some tools starts and steers no subagents in the background"
-            raise ToolError(words, code="denied")
-        if method in _BEYOND:
-            words = "whoever is bound to a profile, to some tools or to a job makes no jobs and wakes no other session"
-            raise ToolError(words, code="denied")
-        if method.startswith("mcp.prompt"):
-            words = "whoever is bound to a profile or to some tools reads no prompts of MCP servers"
-            raise ToolError(words, code="denied")
-        return await rpc(method, params, progress=progress)
-
-    return ask
 
 
 def turn_of(caller: Caller) -> Loop | None:

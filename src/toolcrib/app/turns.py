@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from dataclasses import replace
 from secrets import token_hex
 from typing import Annotated, Any, Self
@@ -31,6 +31,7 @@ from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.define.verdict import FIND_TOOLS
 from toolcrib.policy.resolve import agent_of
 from toolcrib.policy.taint import taint_rules_for
+from toolcrib.services.revocation import LiveWork
 
 from .belt import BeltSource
 from .models import Models
@@ -229,26 +230,30 @@ class TurnStarter:
 
     def __init__(self, turns: Turns, models: Models, redact: Callable[[str], str] | None = None) -> None:
         self._turns, self._models, self._redact = turns, models, redact
-        self._going: set[Running] = set()
+        self._going = dict[Running, Caller]()
 
     def start(self, request: TurnRequest) -> Running:
         """Start a turn, in a new session when none is named. A bad session key or model is a CribError at once."""
         new_key = f"agent:{agent_of(request.caller)}:run:{token_hex(6)}"
         key = request.session or request.caller.session or new_key
-        if isinstance(request.model, str):
-            self._models.get(request.model)
+        if model := request.model or self._models.choose(request.caller, request.asked_model):
+            request = replace(request, model=self._models.get(model) if isinstance(model, str) else model)
         if self._redact is not None and request.message is not None:
             said = redact_parts(request.message.content, self._redact)
             request = replace(request, message=replace(request.message, content=said))
         placed = replace(request, session=session.check_key(key), caller=replace(request.caller, session=key))
         running = Running(key, lambda emit, inbox: self._turns.run(placed, emit, inbox))
-        self._going.add(running)
-        running.when_done(lambda: self._going.discard(running))
+        self._going[running] = placed.caller
+        running.when_done(lambda: self._going.pop(running))
         return running
+
+    def list_live(self) -> Iterator[LiveWork]:
+        """Yield every turn that goes on."""
+        return (LiveWork(caller, running.stop) for running, caller in self._going.items())
 
     async def close(self) -> None:
         """Stop every turn that still goes on."""
-        for running in self._going:
+        for running in tuple(self._going):
             running.stop()
         for running in tuple(self._going):
             await running.__aexit__()

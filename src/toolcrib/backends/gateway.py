@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayError, ToolError
-from toolcrib.define.gateway import NEEDED, PROTOCOL
+from toolcrib.define.gateway import PROTOCOL
 from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, Joiner, split_frame
 from toolcrib.define.ports import Progress
 
@@ -97,7 +97,7 @@ class GatewayLink:
         if self._failure is not None:
             raise self._failure
         id, given = f"{next(self._numbers)}", params or {}
-        repeatable = "idempotencyKey" in given or self._is_reading(method)
+        repeatable = "idempotencyKey" in given or method in self.hello.get("features", {}).get("reads", ())
         frame = orjson.dumps({"type": "req", "id": id, "method": method, "params": dict(given)})
         asked = _Asked(frame, repeatable, asyncio.get_running_loop().create_future(), progress)
         self._asked[id] = asked
@@ -120,9 +120,6 @@ class GatewayLink:
                 yield await queue.get()
         finally:
             del self._listeners[queue]
-
-    def _is_reading(self, method: str) -> bool:
-        return NEEDED.get(method) == "operator.read" or method in self.hello.get("features", {}).get("reads", ())
 
     # the socket
 

@@ -2,8 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,18 +10,14 @@ from toolcrib.define import session
 from toolcrib.define.egress import Opening
 from toolcrib.define.names import fold_name, nearest
 from toolcrib.policy.command.programs import FILTERS, READERS
+from toolcrib.policy.identities import sender_key
 from toolcrib.policy.lint import Finding
-from toolcrib.policy.resolve import Roles, sender_key
 
 from .channels import ChannelSettings
+from .foreign import find_ignored
 from .load import Loaded
 from .settings import PluginSettings
 
-# Keys that take something away; overlooked, they widen. Beneath the second, a misspelt one of them matters.
-_NARROWING = ("byProvider", "deny", "profile", "tools", "toolsBySender", "workspaceAccess")
-# Keys by which OpenClaw decides who gets in, or who gets more; explain and who follow some, and say where they do not.
-_ACCESS = ("allowFrom", "bindings", "dmPolicy", "elevated", "groupAllowFrom", "groupPolicy")
-_RULED = re.compile(r"(?:^|\.)(?:tools|toolsBySender|byProvider|groups|guilds|teams)\.|^[^.]*$")
 _METADATA = tuple(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254")))
 _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than anybody runs proxies
 
@@ -56,22 +51,7 @@ def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Ite
 
 
 def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
-    for key in loaded.ignored:
-        word = key.rpartition(".")[2]
-        meant = get_close_matches(word, _NARROWING, n=1, cutoff=0.8) if _RULED.search(key) else []
-        if word in _NARROWING:
-            what, remedy = "takes something away, but toolcrib does not read it here", "say it elsewhere"
-            yield Finding("ignored", "warning", key, what, remedy)
-        elif word in _ACCESS:
-            what = (
-                "decides about access in OpenClaw; explain, who and promises heed it as far as they say, calls do not"
-            )
-            yield Finding("ignored", "warning", key, what, "say it in tools, agents or channels, too")
-        elif meant:
-            yield Finding("ignored", "warning", key, "no such key is known", f"correct it if {meant[0]!r} is meant")
-        else:
-            what, remedy = "toolcrib has no use for this key", "remove it, or keep it for OpenClaw"
-            yield Finding("ignored", "note", key, what, remedy)
+    yield from find_ignored(loaded.document, loaded.translated.ignored)
     for lost, counts in loaded.eclipsed:
         yield Finding("dropped-deny", "warning", lost, f"{counts} is the same and counts alone", "merge the two")
 
@@ -89,7 +69,7 @@ def _quotas(loaded: Loaded) -> Iterator[Finding]:
             yield Finding("unknown", "warning", place, f"no {kind} is called {name.strip()!r}", remedy)
 
 
-def _who_may_write(channel: ChannelSettings, origin: str, roles: Roles) -> Iterator[Finding]:
+def _who_may_write(channel: ChannelSettings, origin: str, roles: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     """Whom `dmPolicy` and `allowFrom` let in between them."""
     place, policy = f"{origin}.allowFrom", channel.dm_policy
     everybody = any(sender.strip() == "*" for sender in channel.allow_from)
@@ -103,7 +83,7 @@ def _who_may_write(channel: ChannelSettings, origin: str, roles: Roles) -> Itera
         what = "allowFrom is empty, so that dmPolicy allowlist lets nobody in"
         yield Finding("empty", "warning", place, what, "list the senders, or write dmPolicy: disabled")
     for sender in channel.allow_from:
-        kind, role = sender_key(sender)
+        kind, role = sender_key(sender)[:2]
         if kind == "role" and role not in roles:
             what = f"there is no role {role!r}, so that this is nobody"
             yield Finding("unknown", "warning", place, what, "write it under roles, or take it out")

@@ -7,9 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from toolcrib.define.args import is_on
+from toolcrib.define.caller import Caller
 from toolcrib.define.channel import Abilities, ChannelKind
 from toolcrib.define.names import fold_name
-from toolcrib.policy.settings import RuleSettings, Section
+from toolcrib.define.session import to_channel
+from toolcrib.policy.resolve import is_among, is_owner
+from toolcrib.policy.settings import PolicySettings, ScopeSettings, Section
 
 from .values import Bool, OwnerName, Password, Port, SenderName, Url, Words, quote_value
 
@@ -84,8 +87,8 @@ def refuse_twins(same: Callable[[str], str], what: str) -> AfterValidator:
 
 
 class DirectSettings(Section):
-    tools: RuleSettings | None = None
-    tools_by_sender: Mapping[SenderName, RuleSettings] = Field(default_factory=dict, alias="toolsBySender")
+    tools: ScopeSettings | None = None
+    tools_by_sender: Mapping[SenderName, ScopeSettings] = Field(default_factory=dict, alias="toolsBySender")
 
 
 class GroupSettings(DirectSettings):
@@ -135,3 +138,23 @@ def check_connection(channels: Any) -> Any:
             for key in known.intersection(value).difference(own):
                 raise ValueError(f"{name}.{key}: {name} has no such key; it takes {', '.join(own)}")
     return channels
+
+
+def find_group(own: ChannelSettings, group: str) -> GroupSettings | None:
+    """Return what the configuration says of a group, None where it is not answered."""
+    groups, name = {key.strip().lower(): each for key, each in own.groups.items()}, group.lower()
+    return groups.get(name) or groups.get(f"{name.partition('/')[0]}/*") or groups.get("*")
+
+
+def explain_silence(own: ChannelSettings, policy: PolicySettings, caller: Caller) -> str:
+    """Return why a channel that connects here never answers somebody, "" where it may: pairing is not known here."""
+    if not own.enabled:
+        return "enabled is false"
+    if caller.group is not None:
+        return "" if find_group(own, caller.group) else "groups has neither this one nor *"
+    if own.dm_policy not in ("disabled", "allowlist") or is_owner(policy, caller):
+        return ""
+    if own.dm_policy == "disabled":
+        return "dmPolicy is disabled"
+    is_listed = is_among(policy, caller, own.allow_from, at=to_channel(caller.channel or ""))
+    return "" if is_listed else "dmPolicy is allowlist, and allowFrom has nobody like this"

@@ -39,8 +39,11 @@ _POINTS = re.compile(r": | (?=is empty)")
 
 def complaint(error: ValidationError, translated: Translated) -> ConfigError:
     """Return the first thing wrong, by line, as an error; how many more there are is said at its end."""
-    found = [_explain(detail, translated) for detail in error.errors(include_url=False, include_input=False)]
-    at, sentence = min(found, key=lambda each: each[0].line or 1 << 30)
+    found = [
+        (each["type"], *_explain(each, translated)) for each in error.errors(include_url=False, include_input=False)
+    ]
+    # what is missing may stand there under a wrong name, which is told first
+    _, at, sentence = min(found, key=lambda each: (each[0] == "missing", each[1].line or 1 << 30))
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     match translated.value:
         case {"agents": {"list": [*_]}}:

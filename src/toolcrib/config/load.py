@@ -4,24 +4,28 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import platformdirs
 from pydantic import ValidationError
 
 from toolcrib.define import session
+from toolcrib.define.channel import ID_RULES, ChannelKind, IdRules
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import fold_name
 from toolcrib.policy import settings as policies
 from toolcrib.policy.command import CommandRules, judge, look_up_in, rules_from
+from toolcrib.policy.identities import ANYWHERE
 
 from . import channels, settings
 from .complain import complaint, conceal, failing_keys, unknown_keys
+from .foreign import refuse_unfollowed
 from .openclaw import Translated, from_openclaw
-from .positions import KeyPath, format_path
+from .people import index_people
+from .positions import KeyPath, format_path, place_workspaces
 from .read import Document, document, read_document
 from .values import quote_value
 
@@ -56,6 +60,7 @@ def _list_examples(config: settings.Config) -> Iterator[tuple[KeyPath, settings.
 
 SUFFIXES = (".json5", ".json", ".yaml", ".yml", ".toml")
 
+_FOLDED = {ANYWHERE: IdRules(True, False)}  # OpenClaw compares senders in small letters, whatever the channel
 _SMALL_WINDOW = 16_384  # tokens
 
 
@@ -78,6 +83,7 @@ class Loaded:
     exposed: str | None = None
     foreign: bool = False
     unset: tuple[str, ...] = ()
+    ignore: Collection[str] | None = ()
 
     @property
     def document(self) -> Document:
@@ -92,11 +98,20 @@ class Loaded:
         return self.translated.place(path)
 
 
+class BringsChannels(Protocol):
+    """What brings kinds of channels, as plugins do: their ids are compared as it says."""
+
+    @property
+    def channels(self) -> Mapping[str, ChannelKind]: ...
+
+
 class SettingsInForce:
     """The settings that count now. A reload puts others into their place, whole or not at all."""
 
-    def __init__(self, loaded: Loaded, env: Mapping[str, str]) -> None:
-        self.loaded, self._env = loaded, env
+    def __init__(self, loaded: Loaded, env: Mapping[str, str], offers: Iterable[BringsChannels] = ()) -> None:
+        brought = {name: kind.ids for each in offers for name, kind in each.channels.items()}
+        self._ids, self._env = brought | dict(ID_RULES), env
+        self.loaded = self._with_ids(loaded)
         self.problem = ""  # why the files do not count as they stand now
         self._listeners: list[Callable[[], None]] = []
         self._seen = self._stamps()
@@ -124,7 +139,11 @@ class SettingsInForce:
 
     def read(self, first: Path | None = None) -> Loaded:
         """Return what the files say now, with `first` in the place of the first; raise ConfigError as a start does."""
-        return load(first or self.document.files[0], self._env, openclaw=self.loaded.foreign)
+        first, foreign = first or self.document.files[0], self.loaded.foreign
+        return self._with_ids(load(first, self._env, openclaw=foreign, ignore=self.loaded.ignore))
+
+    def _with_ids(self, loaded: Loaded) -> Loaded:
+        return loaded if loaded.foreign else replace(loaded, policy=replace(loaded.policy, ids=self._ids))
 
     def read_shadow(self) -> Loaded | None:
         """Return what `policy.shadow` names, None where it names nothing; raise ConfigError when that is of no use."""
@@ -284,9 +303,11 @@ def load(
     *,
     openclaw: bool | None = None,
     fills: bool = False,
+    ignore: Collection[str] | None = (),
 ) -> Loaded:
     """Return the settings in a file or mapping (None: the defaults). `openclaw` None decides by the file's name.
 
+    `ignore` are keys of such a file that take something away there, and may be left out all the same; None for all.
     `fills` takes a `${NAME}` that is not set as something unknown, for whoever only looks at the rules.
     """
     surroundings = _FilledEnvironment(os.environ if env is None else env)
@@ -301,7 +322,10 @@ def load(
         # what is unknown may not fit everywhere, like an address: there it is left out
         value, _ = _drop_keys(translated.value, lambda error: _find_filled(error, translated))
         translated = replace(translated, value=value)
-    return replace(_check(translated, foreign=foreign), unset=tuple(surroundings.unset))
+    loaded = replace(_check(translated, foreign=foreign), unset=tuple(surroundings.unset), ignore=ignore)
+    if ignore is not None:
+        refuse_unfollowed(loaded.document, loaded.translated.ignored, ignore)
+    return loaded
 
 
 def _find_filled(error: ValidationError, translated: Translated) -> list[KeyPath]:
@@ -309,21 +333,25 @@ def _find_filled(error: ValidationError, translated: Translated) -> list[KeyPath
 
 
 def _check(translated: Translated, *, foreign: bool) -> Loaded:
-    value, ignored = translated.value, list(translated.ignored)
+    value = translated.value
+    if translated.document.files:
+        value = place_workspaces(value, lambda path: translated.place(path).file)
+        translated = replace(translated, value=value)
     if foreign:
         value, more = _drop_keys(value, unknown_keys)
-        translated = replace(translated, value=value)
-        ignored += [translated.key(path) for path in more]
+        ignored = dict.fromkeys((*translated.ignored, *map(translated.key, more)))
+        translated = replace(translated, value=value, ignored=tuple(ignored))
     try:
         config = _validate(value)
     except ValidationError as error:
         raise complaint(error, translated) from None
     _check_examples(config, translated)
+    policy = _policy(config, translated.origin)
     return Loaded(
         config=config,
-        policy=_policy(config, translated.origin),
+        policy=replace(policy, ids=_FOLDED) if foreign else policy,
         translated=translated,
-        ignored=tuple(dict.fromkeys(map(format_path, ignored))),
+        ignored=tuple(map(format_path, translated.ignored)),
         eclipsed=tuple((format_path(lost), format_path(counts)) for lost, counts in translated.eclipsed),
         unused=tuple(section for section in settings.UNUSED if section in value),
         exposed=_find_exposed(translated.document, config),
@@ -376,6 +404,7 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
             sources[f"mcp:{name}"] = (origin(("mcpServers", name, "tools")), server.tools)
     own = {session.to_agent(id): _spell_folder(each.workspace) for id, each in config.list_agents() if each.workspace}
     return policies.PolicySettings(
+        guests=config.tools.guests,
         tools=_with_small_belts(config),
         agents={
             session.to_agent(agent.id or str(key)): policies.AgentPolicy(
@@ -389,6 +418,8 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
         },
         owners=config.owners,
         roles={fold_name(name): members for name, members in config.roles.items()},
+        people=index_people(config.people, config.bare_channel),
+        bare=config.bare_channel,
         sandbox=config.sandbox.mode,
         workspace_access=config.sandbox.workspace_access,
         sources=sources,

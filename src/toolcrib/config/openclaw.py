@@ -48,10 +48,10 @@ class Translated:
 
     def place(self, path: KeyPath) -> ConfigLocation:
         """Return file, line and key path of the thing at `path`."""
-        return _place(self.document, self.key(path))
+        return locate(self.document, self.key(path))
 
 
-def _place(document: Document, path: KeyPath) -> ConfigLocation:
+def locate(document: Document, path: KeyPath) -> ConfigLocation:
     """Return where the thing at `path` of the file stands: its own line, or that of the nearest key around it."""
     near = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in document.places), None)
     at = ConfigLocation() if near is None else document.places[near]
@@ -69,7 +69,7 @@ class Notes:
 
     def refusal(self, path: KeyPath, sentence: str) -> ConfigError:
         """Return the error that the thing at `path` of the file is."""
-        return ConfigError(sentence, _place(self._document, path))
+        return ConfigError(sentence, locate(self._document, path))
 
     def mapping(self, value: Any, path: KeyPath) -> Mapping[str, Any]:
         """Return a section, an empty one for none."""
@@ -217,6 +217,7 @@ def from_openclaw(document: Document) -> Translated:
         told["models"] = _models(told["models"], notes)
     if isinstance(told.get("agents"), Mapping):
         _agents(told, told.pop("agents"), notes)
+    _servers(told, notes.mapping(told.pop("mcp", None), ("mcp",)), notes)
     if isinstance(told.get("channels"), Mapping):
         told["channels"] = _channels(told["channels"], notes)
     if isinstance(told.get("plugins"), Mapping):
@@ -295,14 +296,21 @@ def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> No
     remembers = _memory(defaults.get(_MEMORY), search, ("memory",), notes)
     if remembers:
         told["memory"] = {**notes.mapping(told.get("memory"), ("memory",)), **remembers}
-    listed = agents.get("list")
-    if isinstance(listed, list):
+    listed, origin = agents.get("list"), ("agents", "list")
+    if listed is None and (entries := notes.mapping(agents.get("entries"), ("agents", "entries"))):
+        # newer files name their agents by key
+        told["agents"] = {
+            id: _agent(agent, ("agents", "entries", id), remembers.get("extraPaths", []), notes)
+            for id, agent in set_keys(entries).items()
+        }
+        origin = ("agents", "entries")
+    elif isinstance(listed, list):
         shared = remembers.get("extraPaths", [])
         told["agents"] = [_agent(agent, ("agents", "list", at), shared, notes) for at, agent in enumerate(listed)]
     elif listed is not None:
         raise notes.refusal(("agents", "list"), "should be a list")
-    notes.moved["agents",] = ("agents", "list")
-    notes.ignored += [("agents", key) for key in agents if key not in ("list", "defaults")]
+    notes.moved["agents",] = origin
+    notes.ignored += [("agents", key) for key in agents if key not in (origin[1], "defaults")]
     used = {"sandbox", "subagents", _MEMORY}
     for theirs, ours in (("model", "default"), ("imageModel", "image")):
         used |= {theirs} if _model(told, ours, defaults.get(theirs), (*path, theirs), notes) else set()
@@ -409,6 +417,22 @@ def _models(models: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     notes.moved |= {("models", name): ("models", "providers", name) for name in told}
     notes.ignored += [("models", key) for key in models if key != "providers"]
     return told
+
+
+def _servers(told: dict[str, Any], mcp: Mapping[str, Any], notes: Notes) -> None:
+    """Move `mcp.servers` to `mcpServers`, without those that are switched off."""
+    path = ("mcp", "servers")
+    servers = {
+        name: notes.mapping(each, (*path, name)) for name, each in notes.mapping(mcp.get("servers"), path).items()
+    }
+    used = {name: each for name, each in servers.items() if each.get("enabled") is not False}
+    if used:
+        told["mcpServers"] = {
+            name: {key: value for key, value in set_keys(each).items() if key != "enabled"}
+            for name, each in used.items()
+        }
+    notes.moved |= {("mcpServers", name): (*path, name) for name in used}
+    notes.ignored += [("mcp", key) for key in mcp if key != "servers"]
 
 
 def _plugins(plugins: Mapping[str, Any], notes: Notes) -> dict[str, Any]:

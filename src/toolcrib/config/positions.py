@@ -5,14 +5,16 @@ follow to the end is a fault. `tomllib` judges TOML; where the scan and it disag
 """
 
 import math
+import os
 import re
 import tomllib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from sys import intern
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pyjson5
 
@@ -422,3 +424,18 @@ class _TomlScanner(_Scanner):
 
     def _lost(self, message: str) -> ScanError:
         return ScanError("lost", self._table, self._line(), message)
+
+
+def place_workspaces(value: Any, file_of: Callable[[KeyPath], str], here: KeyPath = ()) -> Any:
+    """Return a configuration with the folders of workspaces counted from the file in which each is written."""
+    if here == ("workspace", "root") or (len(here) == 3 and (here[0], here[2]) == ("agents", "workspace")):
+        file = file_of(here)
+        if not (isinstance(value, str) and value.strip() and file):
+            return value
+        folder = os.path.expanduser(value)  # noqa: PTH111  Path's own raises for a user who is not there
+        return value if folder.startswith(("/", "~")) else str(Path(file).absolute().parent / folder)
+    if len(here) < 3 and isinstance(value, Mapping):
+        return {key: place_workspaces(each, file_of, (*here, key)) for key, each in value.items()}
+    if len(here) == 1 and isinstance(value, list):
+        return [place_workspaces(each, file_of, (*here, at)) for at, each in enumerate(value)]
+    return value

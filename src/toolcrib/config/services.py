@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from toolcrib.policy.conditions import check_when
+from toolcrib.policy.identities import IDENTITIES, is_role, sender_key
 from toolcrib.policy.match import complaint_about
-from toolcrib.policy.resolve import is_role
 from toolcrib.policy.settings import FORM, MAP, TEXT, ListSettings, Section
 
 from .values import (
@@ -206,7 +206,7 @@ class ApprovalSettings(Section):
 def _quota_subject(text: str) -> str:
     kind, colon, rest = text.strip().partition(":")
     word = kind.strip().lower()
-    if colon and word in ("id", "e164", "role"):
+    if sender_key(text).kind in (*IDENTITIES, "role"):
         return check_sender(text).strip()
     if (colon and word == "agent" and rest.strip()) or (not colon and word in ("sender", "agent")):
         return text.strip()

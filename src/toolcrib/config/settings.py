@@ -20,6 +20,7 @@ from toolcrib.policy.settings import (
     TEXT,
     Entries,
     ExecPolicy,
+    Guests,
     ListSettings,
     PolicySettings,
     SandboxMode,
@@ -28,6 +29,15 @@ from toolcrib.policy.settings import (
 )
 
 from .channels import ChannelSettings, check_connection, refuse_twins
+from .expect import Expectation
+from .people import (
+    PersonSettings,
+    check_answerers,
+    check_lists,
+    find_bare_channel,
+    list_answerers,
+    list_connecting,
+)
 from .services import (
     ApprovalSettings,
     AuditSettings,
@@ -61,7 +71,6 @@ from .values import (
     OwnerName,
     RoleName,
     Seconds,
-    SenderName,
     Str,
     ToolName,
     Url,
@@ -217,6 +226,7 @@ class SharedToolSettings(ToolSettings):
     message: MessageSettings = MessageSettings()
     aliases: Mapping[ToolName, ToolName] = Field(default_factory=dict)
     names: Literal["own", "claude-code"] = "own"
+    guests: Guests = "messaging"
     agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 
@@ -235,9 +245,12 @@ class AllowAgents(Section):
 
 
 class HeartbeatSettings(Section):
-    """`agents.<id>.heartbeat`: how often an agent looks by itself whether there is something to say."""
+    """`agents.<id>.heartbeat`: how often an agent looks by itself whether there is something to say, and where."""
 
     every: Every | None = None
+    deliver: bool | None = None
+    channel: Words | None = None
+    to: Words | None = None
 
     @property
     def seconds(self) -> int:
@@ -273,6 +286,7 @@ class SandboxSettings(Section):
     network: Bool = False
     memory_mb: Annotated[Int, Field(ge=16, le=10_000_000)] | None = Field(default=None, alias="memoryMb")
     processes: Annotated[Int, Field(ge=1, le=1_000_000)] | None = None
+    file_mb: Annotated[Int, Field(ge=1, le=10_000_000)] = Field(default=4_096, alias="fileMb")
     docker: DockerSettings = DockerSettings()
 
 
@@ -301,50 +315,6 @@ class PluginSettings(Section):
 
 class SkillSettings(Section):
     folders: tuple[Words, ...] = ()
-
-
-def _chain(text: str) -> str:
-    if not all(part.strip() for part in text.split("/")):
-        raise ValueError(f"{quote_value(text)} has a blank in its chain; write outer/inner")
-    return text
-
-
-Chain = Annotated[Str, AfterValidator(_chain)]
-
-
-class ExpectedSender(Section):
-    id: Words | None = None
-    e164: Words | None = None
-    username: Words | None = None
-    name: Words | None = None
-
-    @model_validator(mode="after")
-    def _is_somebody(self) -> Self:
-        if not self.model_fields_set:
-            raise ValueError("is nobody; write id, e164, username or name")
-        return self
-
-
-class ExpectedCaller(Section):
-    """The caller of an `expect` entry; `sender` may be written `id:7`, and `parents` as `outer/inner`."""
-
-    session: Words | None = None
-    agent: Words | None = None
-    provider: Words | None = None
-    model: Words | None = None
-    channel: Words | None = None
-    account: Words | None = None
-    group: Words | None = None
-    sender: Annotated[Annotated[SenderName, TEXT] | Annotated[ExpectedSender, MAP], FORM] | None = None
-    owner: Bool | None = None
-    sandboxed: Bool = False
-    parents: Annotated[Annotated[Chain, TEXT] | Annotated[tuple[Words, ...], LIST], FORM] = ()
-
-
-class Expectation(Section):
-    caller: ExpectedCaller = ExpectedCaller()
-    has: tuple[Words, ...] = ()
-    lacks: tuple[Words, ...] = ()
 
 
 _AgentMap = Annotated[Mapping[AgentId, AgentSettings], refuse_twins(session.to_agent, "agent"), MAP]
@@ -412,6 +382,9 @@ class Config(Section):
     roles: Annotated[Mapping[RoleName, tuple[MemberName, ...]], refuse_twins(fold_name, "role")] = Field(
         default_factory=dict
     )
+    people: Annotated[Mapping[RoleName, PersonSettings], refuse_twins(fold_name, "person")] = Field(
+        default_factory=dict
+    )
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
     models: Annotated[
@@ -440,6 +413,22 @@ class Config(Section):
     policy: TrialSettings = TrialSettings()
     quotas: tuple[QuotaSettings, ...] = ()
     expect: tuple[Expectation, ...] = ()
+
+    @model_validator(mode="after")
+    def _knows_who_is_who(self) -> Self:
+        links = {f"session.identityLinks: {name}": ids for name, ids in self.session.identity_links.items()}
+        lists = {f"roles: {name}": members for name, members in self.roles.items()}
+        check_lists(self.people, self.channels, {"owners": self.owners}, {**lists, **links})
+        sections = {"tools": self.tools, "agents": self.agents, "channels": self.channels}
+        found = [each for name, section in sections.items() for each in list_answerers(section, name)]
+        owners = [*self.owners, *(owner for each in self.channels.values() for owner in each.owners)]
+        check_answerers(found, self.people, self.roles, owners, list_connecting(self.channels))
+        return self
+
+    @property
+    def bare_channel(self) -> str:
+        """The one channel that connects, of which an id is that names none; "" where there is none or several."""
+        return find_bare_channel(self.channels)
 
     def agents_by_key(self) -> Mapping[str | int, AgentSettings]:
         """Return the agents by their key in the file: the id as written, or the place in a list."""

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictF
 from toolcrib.define.egress import Opening, read_host, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.define.names import canonical, fold_name
-from toolcrib.policy.resolve import is_role
+from toolcrib.policy.identities import SENDER_TYPES, is_role, sender_key
 
 Str = Annotated[StrictStr, Field(max_length=65_536)]
 Bool = StrictBool
@@ -121,9 +121,8 @@ def check_sender(text: str) -> str:
     """Return `text` if it can be a sender, typed or bare, a role, or `*`; else raise ValueError."""
     if is_role(text) and not _ROLE.fullmatch(fold_name(text.partition(":")[2])):
         raise ValueError(f"{quote_value(text)} names no role; write role: and letters, digits, _ or -")
-    kind, colon, rest = text.partition(":")
-    typed = kind.strip().lower() if colon and kind.strip().lower() in ("id", "e164", "username", "name") else ""
-    value = (rest if typed else text).strip()
+    key = sender_key(text)
+    typed, value = key.kind if key.kind in SENDER_TYPES else "", key.value
     if not value.removeprefix("@"):
         raise ValueError("a blank sender is nobody; write id:123 or e164:+380.., or remove it")
     if typed and value == "*":

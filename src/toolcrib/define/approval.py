@@ -13,10 +13,10 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from pydantic import BaseModel
 
@@ -26,6 +26,7 @@ from .caller import Caller
 from .display import escape, escape_controls, quote
 from .errors import ToolError
 from .message import Call
+from .verdict import OWNERS_CONSENT, Consent
 
 State = Literal["pending", "allowed", "denied", "spent", "withdrawn", "expired"]
 
@@ -45,14 +46,32 @@ class Lasting:
     digest: str
 
 
+class AskTerms(NamedTuple):
+    """What a human is asked about a call: why, what the yes is bound to, and who may answer for each rule that asks."""
+
+    reason: str
+    binding: Mapping[str, str]
+    says: tuple[Consent, ...] = (OWNERS_CONSENT,)
+
+
+class Yes(NamedTuple):
+    """One yes: by whom, which person that is ("" for the owner where nobody knows which), and for which rules."""
+
+    by: str
+    person: str
+    is_owner: bool
+    rules: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One question about one call. `shown` is the whole of it, fit for any surface.
 
-    `person` is who may answer beside the owner ("" when nobody), `by` who did. With nothing in `lasting`, `once` says
+    `person` is whom the call is made for ("" when nobody knows). `says` are who may answer, `yeses` who did, and `by`
+    is who settled it. With nothing in `lasting`, `once` says
     why a yes cannot be for longer than this call. `asker` is who made the call, `key` the call's own and `process` the
     one it waits in. `always` is what the configuration would have to say for it never to be asked again: the path of a
-    list and the entry in it, as JSON; "" where nothing can.
+    list and the entry in it, as JSON; "" where nothing can. `mark` is what tells its own buttons from any other.
     """
 
     id: str
@@ -71,6 +90,16 @@ class Question:
     key: str = ""
     process: str = ""
     always: str = ""
+    mark: str = field(default="", repr=False)
+    says: tuple[Consent, ...] = (OWNERS_CONSENT,)
+    yeses: tuple[Yes, ...] = ()
+
+    def add(self, yes: Yes) -> "Question":
+        """Return the question with one more yes, allowed when that is enough for every rule that asks."""
+        yeses = (*self.yeses, yes)
+        is_enough = all(_count_persons(yeses, at) >= say.count for at, say in enumerate(self.says))
+        by = ", ".join(dict.fromkeys(each.by for each in yeses))
+        return replace(self, yeses=yeses, state="allowed" if is_enough else "pending", by=by)
 
     def to_json(self) -> dict[str, Any]:
         """Return the question as a door shows it."""
@@ -79,6 +108,8 @@ class Question:
             "askedAt": self.asked_at, "expiresAt": self.expires_at, "by": self.by,
             "lasting": [each.shown for each in self.lasting], "once": self.once,
             "always": json.loads(self.always) if self.always else None,
+            "answers": [{"by": each.by, "count": each.count} for each in self.says],
+            "yes": [each.by for each in self.yeses],
         }  # fmt: skip
 
     @classmethod
@@ -93,6 +124,13 @@ class Question:
             **words, digest="", person="", asked_at=told["askedAt"], expires_at=told["expiresAt"], state=told["state"],
             lasting=tuple(Lasting(escape_controls(str(shown)), "") for shown in told["lasting"]),
         )  # fmt: skip
+
+
+def _count_persons(yeses: Sequence[Yes], rule: int) -> int:
+    """Return how many persons said yes for a rule; an owner whom nobody can tell from others may be any of these."""
+    counted = [each for each in yeses if rule in each.rules]
+    named = {each.person: each.is_owner for each in counted if each.person}
+    return len(named) + (len(counted) > 0 and "" in {each.person for each in counted} and True not in named.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +177,11 @@ class Grant:
         }  # fmt: skip
 
 
-class GrantDesk(Protocol):
-    """Where the grants with conditions are that may answer for a human."""
+class AnswerDesk(Protocol):
+    """Whom rules have asked, each as they say; and the grants with conditions that may answer for the owner."""
+
+    async def ask(self, caller: Caller, call: Call, asked: AskTerms, /) -> bool:
+        """Return whether those who are asked say yes, on record; ToolError when there is a better word than no."""
 
     async def list_conditional(self, caller: Caller, tool: str, source: str, /) -> Sequence[Grant]:
         """Return those that hold now for calls of this tool, from there, by this caller."""
@@ -168,13 +209,15 @@ class ApprovalStore(Protocol):
         """Return the questions that wait for an answer, or are in another of these states, oldest first."""
 
     async def settle(
-        self, id: str, to: State, /, *, of: Collection[State], now: float | None = None, by: str = "",
-        grant: Grant | None = None,
-    ) -> bool:  # fmt: skip
+        self, id: str, to: State, /, *, of: Collection[State], now: float | None = None, by: str = ""
+    ) -> bool:
         """Move a question on if its state is one `of` these, and it is in time when there is a `now`; tell whether.
 
-        Of all who try, at once or later, in whatever process, one succeeds. A grant is kept in the same step.
+        Of all who try, at once or later, in whatever process, one succeeds.
         """
+
+    async def say_yes(self, id: str, yes: Yes, /, *, now: float, grant: Grant | None = None) -> Question | None:
+        """Add a yes to a question that is pending and in time, in one step with a grant; return it as it is then."""
 
     async def use_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
         """Return a grant that has one of these digests, and is in time; one for so many calls has one less then."""
@@ -196,14 +239,6 @@ def too_many(most: int) -> ToolError:
     return ToolError(f"{most} questions are waiting for an answer already; answer or deny some first", code="busy")
 
 
-def person_of(caller: Caller) -> str:
-    """Return the typed identity of who is behind a caller, "" when there is none: names never count."""
-    sender = caller.sender
-    if not caller.channel or sender is None or not (sender.id or sender.e164):
-        return ""
-    return _canonical([caller.channel, caller.account, sender.id, sender.e164])
-
-
 def name_of(caller: Caller) -> str:
     """Return what to call a caller in one line, escaped."""
     sender = caller.sender
@@ -214,7 +249,7 @@ def name_of(caller: Caller) -> str:
         words.append(who)
     if caller.parents:
         words.append(f"started by {'/'.join(caller.parents)}")
-    return escape(", ".join(words) or "the terminal")
+    return escape(", ".join(words) or ("nobody known" if caller.is_nobody else "the terminal"))
 
 
 def has_exactly(wanted: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
@@ -226,18 +261,19 @@ def standing_entry(caller: Caller, agent: str, call: Call) -> dict[str, Any] | N
     """Return the entry of `approvals.always` that is about this call, by whoever is behind it; None without any."""
     own = caller.sender
     who = (own.id and f"id:{own.id}") or (own.e164 and f"e164:{own.e164}") if own else None
-    if caller.parents or (caller.channel and not who):
+    if caller.parents or caller.is_nobody or (caller.channel and not who):
         return None
     place = {"channel": caller.channel, "account": caller.account, "group": caller.group, "sender": who}
     named = {name: value for name, value in {"agent": agent, **place}.items() if value is not None}
     return {"tool": call.name, "args": to_plain(call.args), **named}
 
 
-def digest_of(caller: Caller, call: Call, binding: Mapping[str, str]) -> str:
-    """Return the digest of a call by this caller, with everything it was bound to."""
-    return _digest(
-        {"caller": _identity(caller), "tool": call.name, "args": to_plain(call.args), "binding": dict(binding)}
-    )
+def digest_of(
+    caller: Caller, call: Call, binding: Mapping[str, str], says: tuple[Consent, ...] = (OWNERS_CONSENT,)
+) -> str:
+    """Return the digest of a call by this caller, with everything it was bound to, and whoever may answer."""
+    whole = {"caller": _identity(caller), "tool": call.name, "args": to_plain(call.args), "binding": dict(binding)}
+    return _digest(whole | ({} if all(each.is_owners for each in says) else {"says": list(map(str, says))}))
 
 
 def lasting_digest(caller: Caller, call: Call, binding: Mapping[str, str], source: str) -> str:
@@ -268,9 +304,10 @@ def prefix_digests(caller: Caller, call: Call, binding: Mapping[str, str], line:
 _MAX_WORDS = 8
 
 
-def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> str:
+def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str], says: Iterable[Consent] = ()) -> str:
     """Return a call as a human is shown it: all of it, a line for each argument and binding, nothing unescaped."""
     lines = [f"{escape(call.name)}, asked by {name_of(caller)}", f"because {escape(reason)}"]
+    lines += [f"to be allowed by {escape(str(each))}" for each in says if not each.is_owners]
     lines += [f"  {escape(name)}: {_indent(quote(value))}" for name, value in to_plain(call.args).items()]
     bound = [(name, value) for name, value in binding.items() if not (name == WORDS and _is_spelled(value, call.args))]
     bound = [each for each in bound if each[0] != CHANGE]
@@ -298,11 +335,12 @@ def _indent(text: str) -> str:
 
 
 def _identity(caller: Caller) -> dict[str, Any]:
-    """Return what a caller is known by, however its agent is written. Its model and its names may change."""
+    """Return what a caller is known by, however its agent is written. Its model, its names and its door may change."""
     own = asdict(caller)
     own["agent"] = session.to_agent(caller.agent) if caller.agent else session.agent_from_key(caller.session or "")
     sender = own.pop("sender") or {}
-    del own["provider"], own["model"], own["parent_models"]
+    for name in ("provider", "model", "parent_models", "made_through", "door"):
+        del own[name]
     return {**own, "sender": {"id": sender.get("id"), "e164": sender.get("e164")}}
 
 

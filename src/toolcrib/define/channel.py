@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from .caller import Sender
+from .caller import Caller, Sender
 from .display import quote_short
 from .errors import ToolError
 from .web import WayOut
@@ -23,12 +23,17 @@ PostState = Literal["waiting", "sending", "sent", "failed", "uncertain"]
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message; `ref` is how its channel finds it again."""
+    """A file that came with a message; `ref` is how its channel finds it again.
+
+    `is_spoken` tells that its sender recorded it, `is_forwarded` that it was passed on from somebody else.
+    """
 
     ref: str
     name: str = ""
     mime: str = ""
     size: int = 0
+    is_spoken: bool = False
+    is_forwarded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +42,8 @@ class HeardMessage:
 
     `group` is what the configuration calls the group, "" for a direct message. An `invitation` asks for nothing but
     that the assistant joins a chat. `is_for_us` tells that a group's message
-    was meant for the assistant; `pressed` is the data of a button, where it is no text.
+    was meant for the assistant; `pressed` is the data of a button, where it is no text. `forwarded` are words of others
+    that the sender passes on.
     """
 
     id: str
@@ -47,6 +53,7 @@ class HeardMessage:
     group: str = ""
     thread: str = ""
     text: str = ""
+    forwarded: str = ""
     pressed: str = ""
     is_for_us: bool = False
     attachments: tuple[Attachment, ...] = ()
@@ -107,7 +114,8 @@ class Abilities:
 
     `longest` is how many characters one message takes. One that `knows_keys` takes a post again under its key without
     saying it twice. One with `invitations` is in a chat only after it did `join`, which is for no model to ask for.
-    `own_actions` are for the channel's own tools alone.
+    `own_actions` are for the channel's own tools alone. `most_lines` are what one message has where lines are sent one
+    by one.
     """
 
     actions: tuple[str, ...] = ("send",)
@@ -117,6 +125,7 @@ class Abilities:
     media: bool = False
     typing: bool = False
     longest: int = 4_000
+    most_lines: int = 0
     knows_keys: bool = False
     invitations: bool = False
 
@@ -209,14 +218,45 @@ class SignedIn(Protocol):
         """Have the service forget the token."""
 
 
+class IdRules(NamedTuple):
+    """What the ids of a channel are: whether case says nothing, whether another account is another service.
+
+    One that begins with `unproven` is what somebody calls themselves, and nobody vouches for it.
+    """
+
+    folds_case: bool = False
+    by_account: bool = True
+    unproven: str = ""
+
+    def fold(self, id: str) -> str:
+        """Return the one spelling of an id; the small letter of U+212A is a plain k, of somebody else's."""
+        return id.lower() if self.folds_case and id.isascii() else id
+
+
+_NUMBERS = IdRules(folds_case=True, by_account=False)
+ID_RULES: Mapping[str, IdRules] = {
+    "discord": _NUMBERS,
+    "email": IdRules(folds_case=True, by_account=False, unproven="~"),
+    "irc": IdRules(folds_case=True, unproven="~"),
+    "matrix": IdRules(by_account=False),
+    "slack": IdRules(folds_case=True),
+    "telegram": _NUMBERS,
+    "webhook": IdRules(),
+    "whatsapp": _NUMBERS,
+    "xmpp": IdRules(folds_case=True, by_account=False, unproven="~"),
+}
+"""Those of the channels that come with toolcrib, known before one of them is loaded."""
+
+
 class ChannelKind(NamedTuple):
-    """A service that a channel can be made for: what it can do there, and how it is made from its settings.
+    """A service that a channel can be made for: what it can do there, how it is made from its settings, what ids are.
 
     `make` raises ToolError in one sentence when a key is missing.
     """
 
     abilities: Abilities
     make: Callable[[Any, WayOut], Channel]
+    ids: IdRules = IdRules()
 
 
 class KeptMessage(NamedTuple):
@@ -246,6 +286,26 @@ class Acquaintance(NamedTuple):
     at: float
 
 
+class ChatPlace(NamedTuple):
+    """Where a session is answered, and who wrote there last."""
+
+    channel: str
+    chat: str
+    thread: str
+    caller: Caller
+
+
+class DirectPlace(NamedTuple):
+    """Where somebody, by id and number, was last heard directly."""
+
+    channel: str
+    id: str
+    e164: str
+    chat: str
+    thread: str
+    at: float
+
+
 class MessageStore(Protocol):
     """Where messages are kept. What a method did is safe when it returns."""
 
@@ -261,6 +321,9 @@ class MessageStore(Protocol):
         self, channel: str, /, *, after: int = 0, most: int = 1_000, chat: str = ""
     ) -> tuple[KeptMessage, ...]:
         """Return the first messages behind a number that nobody has answered, in the order in which they came."""
+
+    async def list_heard(self) -> tuple[tuple[str, HeardMessage], ...]:
+        """Return the messages that are still kept, each with its channel, in the order in which they came."""
 
     async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:
         """Note that a message is answered, and keep what is to be said, in one step; a second time nothing happens."""
@@ -280,5 +343,12 @@ class MessageStore(Protocol):
     async def acquaintances(self, channel: str = "", /) -> tuple[Acquaintance, ...]:
         """Return who waits to be let in, and who was."""
 
+    async def list_direct(self) -> tuple[DirectPlace, ...]:
+        """Return where each was last heard directly on each channel, oldest first."""
+
+    async def keep_direct(self, place: DirectPlace, /) -> None: ...
     async def keep_acquaintance(self, who: Acquaintance, /) -> None: ...
     async def forget_acquaintance(self, channel: str, sender: str, /) -> bool: ...
+    async def keep_place(self, session: str, place: ChatPlace, /) -> None: ...
+    async def places(self) -> dict[str, ChatPlace]:
+        """Return where each session was last written from."""

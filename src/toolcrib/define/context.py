@@ -1,7 +1,8 @@
 """Ctx: everything a running tool may touch."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from secrets import token_hex
 from types import MethodType
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
@@ -10,9 +11,11 @@ from .caller import Caller
 from .errors import ArgumentError, ToolError
 from .later import LATER_SECONDS, pending_result
 from .message import Call
-from .ports import Absent, AskPerson, Blobs, OutsideAnswer, Progress, Rpc, Workspace
+from .ports import Absent, AskPerson, Blobs, Rpc, Workspace
 from .result import Result
 from .schema.check import check_of_schema
+from .sourced import SourcedHttp, SourcedWorkspace, attribute, gather_from_rpc
+from .taint import MAX_SOURCES, join_sources
 from .web import Http
 
 P = ParamSpec("P")
@@ -59,10 +62,13 @@ class Ports:
     folder: str = ""
     http: Http = _NO_HTTP
     rpc: Rpc = _NO_RPC
+    # the services as the body of one call asks for them: what does another tool's work is a call of that one
+    rpc_in: "Callable[[Ctx], Rpc] | None" = None
     blobs: Blobs = _NO_BLOBS
     secret: Callable[[str], str] = _no_secret
     ask: AskPerson = _no_person
     later: "Callable[[Ctx, str, float], Awaitable[str]]" = _no_later
+    here: Callable[[], Sequence[str]] = tuple  # the names of the chat that the caller is answered in, its own one first
     # runs an Agent for this caller, within what this caller has; only the tools that agents become reach for it
     perform: "Callable[[Any, Ctx, Mapping[str, Any]], Awaitable[Result]]" = _no_agents
 
@@ -74,7 +80,8 @@ class CallState:
     """How one call goes: whether its body has `started`, whether it was `stopped`, how many `seconds` it took, and who
     watches its progress or hears a warning.
 
-    `outside` is the source of words from outside that the body was given: whatever it returns is from there, too.
+    `sources` are where words from outside came from that the ports have given to the body: whatever it returns is from
+    there, too. `taint` are those of the conversation before the call: what it writes goes back to both.
     `adjusted` says which arguments were read otherwise than they were written. `handle` is what a call is completed by
     that is finished later, `in_turn` whether a turn waits for that, `resumed` whether its body ran before, elsewhere,
     and `left` whether it is left for the next process to wait for.
@@ -84,7 +91,8 @@ class CallState:
     started = False
     stopped = False
     seconds = 0.0
-    outside: str | None = None
+    sources: tuple[str, ...] = ()
+    taint: tuple[str, ...] = ()
     adjusted: Sequence[Mapping[str, Any]] = ()
     handle = ""
     in_turn = False
@@ -98,8 +106,19 @@ class CallState:
         """Return the state of a call whose body ran before, and which waits to be completed."""
         state = cls()
         state.started = state.resumed = True
-        state.handle, state.outside, state.in_turn = handle, outside, in_turn
+        state.handle, state.in_turn = handle, in_turn
+        state.add_sources((outside,) if outside else ())
         return state
+
+    @property
+    def source(self) -> str | None:
+        """All of its sources as one, None for none."""
+        return join_sources(self.sources) or None
+
+    def add_sources(self, sources: Iterable[str], /) -> None:
+        """Take in where words came from that the body is given; of very many, that there are others is enough."""
+        if len(self.sources) <= MAX_SOURCES:
+            self.sources = tuple(islice(dict.fromkeys((*self.sources, *sources)), MAX_SOURCES + 1))
 
 
 class Ctx(NamedTuple):
@@ -112,27 +131,16 @@ class Ctx(NamedTuple):
 
     @property
     def workspace(self) -> Workspace:
-        return self.ports.workspace
+        return SourcedWorkspace(self.ports.workspace, self.course)
 
     @property
     def http(self) -> Http:
-        return self.ports.http
+        return SourcedHttp(self.ports.http, self.course)
 
     @property
     def rpc(self) -> Rpc:
-        course, ask_service = self.course, self.ports.rpc
-
-        async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-            try:
-                answer = await ask_service(method, params, progress=progress)
-            except ToolError as error:
-                course.outside = error.source or course.outside
-                raise
-            if isinstance(answer, OutsideAnswer):
-                course.outside = answer["source"]
-            return answer
-
-        return ask
+        ports = self.ports
+        return gather_from_rpc(ports.rpc if ports.rpc_in is None else ports.rpc_in(self), self.course)
 
     @property
     def blobs(self) -> Blobs:
@@ -182,7 +190,8 @@ class Ctx(NamedTuple):
         """Show watchers how far the work has come."""
         watch = self.course.watch
         if watch is not None:
-            watch(partial)
+            sources = self.course.sources
+            watch(attribute(partial, sources) if sources else partial)
 
     def cancelled(self) -> bool:
         """Tell a body that runs in a thread whether it should stop: nobody waits for its result any more."""

@@ -54,6 +54,9 @@ _SPECIAL: Mapping[str, str] = MappingProxyType(
 )  # fmt: skip
 _GLOBAL = IPv6Network("2000::/3")  # all that was ever given out of IPv6
 _NAT64 = IPv6Network("64:ff9b::/96")  # how machines without IPv4 reach all of it
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # the same, as one network sets it up
+_WRAPS = (IPv6Network("::ffff:0:0/96"), _NAT64)
+_LAST_32 = 0xFFFF_FFFF
 
 
 class EgressError(ToolError):
@@ -126,11 +129,18 @@ def _split_port(place: str, default: int) -> tuple[str, int]:
     return read_host(host), int(port or default)
 
 
+def decode_fully(text: str) -> str:
+    """Return a text without percent signs that stand for something, however often it was encoded."""
+    while "%" in text and (plain := unquote(text)) != text:
+        text = plain
+    return text
+
+
 def read_host(host: str) -> str:
     """Return a host as it is dialled: an address in its one form, or a name in lower case and ASCII."""
     if host.startswith("[") and host.endswith("]"):
         return _read_address(host[1:-1])
-    name = unquote(host)
+    name = decode_fully(host)
     if not name.isascii():
         name = _to_ascii(name)
     name = name.lower().removesuffix(".")
@@ -173,8 +183,20 @@ def _bad(why: str) -> ToolError:
 
 
 def _unwrap(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address only wraps, else itself."""
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+    """Return the IPv4 address that an IPv6 address only wraps, mapped or for a translator (NAT64), else itself."""
+    if not isinstance(address, IPv6Address):
+        return address
+    return IPv4Address(int(address) & _LAST_32) if address in _NAT64 else address.ipv4_mapped or address
+
+
+def _list_forms(address: Address) -> tuple[Address, ...]:
+    """Return what lists of hosts may call an address: for a local translator, whichever of its addresses is meant."""
+    plain = _unwrap(address)
+    if not isinstance(plain, IPv6Address) or plain not in _LOCAL_NAT64:
+        return (plain,)
+    bits = int(plain)
+    ahead = (bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF  # RFC 6052: eight bits are left out in the middle
+    return plain, IPv4Address(bits & _LAST_32), IPv4Address(ahead)
 
 
 @cache
@@ -185,8 +207,6 @@ def _special_ranges() -> tuple[tuple[IPv4Network | IPv6Network, str], ...]:
 def describe_special(text: str) -> tuple[str, str]:
     """Return what a special address is and the range that says so; both empty for an address of the internet."""
     address = _unwrap(ip_address(text.partition("%")[0]))
-    if isinstance(address, IPv6Address) and address in _NAT64:
-        address = IPv4Address(int(address) & 0xFFFFFFFF)
     for network, what in _special_ranges():
         if address.version == network.version and address in network:
             return what, str(network)
@@ -234,10 +254,10 @@ class EgressRules:
 
     def judge_listed(self, host: str, address: str) -> EgressError | None:
         """Return why the lists of hosts do not let out to an address that a host has, None when they do."""
-        found = _unwrap(ip_address(address.partition("%")[0]))
-        if any(_holds(each, found) for each in self.deny):
+        found, *others = _list_forms(ip_address(address.partition("%")[0]))
+        if any(_holds(each, (found, *others)) for each in self.deny):
             return EgressError(host, _UNLISTED, f"tools.hosts.deny names {found}")
-        if self.allow is not None and not any(_matches(each, host) or _holds(each, found) for each in self.allow):
+        if self.allow is not None and not any(_matches(each, host) or _holds(each, (found,)) for each in self.allow):
             return EgressError(host, _UNLISTED, f"tools.hosts.allow does not name {found}")
         return None
 
@@ -262,12 +282,9 @@ def judge_port(host: str, port: int) -> EgressError | None:
     return EgressError(host, why, f"port {port}") if port in _OTHER_PORTS else None
 
 
-_MAPPED = IPv6Network("::ffff:0:0/96")
-
-
 def names_host(entry: str, host: str) -> bool:
     """Tell whether an entry names a host as it is dialled: by name, `*.x` for all beneath x, or by network."""
-    return _matches(entry, host) or (is_network(host) and _holds(entry, _unwrap(ip_address(host))))
+    return _matches(entry, host) or (is_network(host) and _holds(entry, _list_forms(ip_address(host))))
 
 
 def is_network(entry: str) -> bool:
@@ -279,13 +296,13 @@ def is_network(entry: str) -> bool:
     return True
 
 
-def _holds(entry: str, address: Address) -> bool:
+def _holds(entry: str, forms: tuple[Address, ...]) -> bool:
     if not is_network(entry):
         return False
     network = ip_network(entry, strict=False)
-    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):  # as its addresses are unwrapped
-        network = IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - 96))
-    return address in network
+    if isinstance(network, IPv6Network) and any(map(network.subnet_of, _WRAPS)):  # as its addresses are unwrapped
+        network = IPv4Network((int(network.network_address) & _LAST_32, network.prefixlen - 96))
+    return any(each in network for each in forms)
 
 
 def _matches(entry: str, host: str) -> bool:

@@ -1,13 +1,14 @@
-"""The gateway's words: its protocol, which role and scope each method needs, and what it tells of as it happens.
+"""The gateway's words: its protocol, the scopes of a client, and what it tells of as it happens.
 
-The table knows every method of protocol 3, also those that are not built yet, so that nobody reaches one by the wrong
-scope on the day it comes. A method of ours that is not in it needs what `@rpc` says.
+What a method needs is what its `@rpc` says. The table knows the methods of protocol 3 that are not built yet, so that
+nobody reaches one by the wrong scope on the day it comes.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from .caller import Caller
 from .ports import Scope
 
 PROTOCOL = 3
@@ -18,45 +19,40 @@ ErrorCode = Literal["NOT_LINKED", "NOT_PAIRED", "AGENT_TIMEOUT", "INVALID_REQUES
 ServiceAsk = Callable[[str, Mapping[str, Any]], Awaitable[Any]]  # here or afar, by the name of a method
 
 ADMIN = "operator.admin"
+HOOK_CHANNEL = "hook"  # of the callers that are webhooks
 OPERATOR_SCOPES: Mapping[Scope, str] = {
     "read": "operator.read", "write": "operator.write", "approve": "operator.approvals", "pair": "operator.pairing",
     "admin": ADMIN,
 }  # fmt: skip
 
 _TABLE = {
-    "node": "node.invoke.result node.event skills.bins",
-    "operator.approvals": "exec.approval.request exec.approval.resolve",
-    "operator.pairing": """
-        node.pair.request node.pair.list node.pair.approve node.pair.reject node.pair.verify node.rename
-        device.pair.list device.pair.approve device.pair.reject device.token.rotate device.token.revoke""",
-    "operator.read": """
-        health logs.tail channels.status status usage.status usage.cost tts.status tts.providers models.list agents.list
-        agent.identity.get skills.status voicewake.get sessions.list sessions.preview cron.list cron.status cron.runs
-        system-presence last-heartbeat node.list node.describe chat.history""",
-    "operator.write": """
-        send agent agent.wait wake talk.mode tts.enable tts.disable tts.convert tts.setProvider voicewake.set
-        node.invoke chat.send chat.abort browser.request""",
+    "node": "skills.bins",
+    "operator.approvals": "exec.approval.request",
+    "operator.pairing": "node.pair.request node.pair.verify",
+    "operator.read": "usage.status skills.status voicewake.get",
+    "operator.write": "talk.mode voicewake.set",
     ADMIN: """
-        channels.logout config.get config.set config.apply config.patch config.schema exec.approvals.get
-        exec.approvals.set exec.approvals.node.get exec.approvals.node.set wizard.start wizard.next wizard.cancel
-        wizard.status skills.install skills.update update.run sessions.patch sessions.reset sessions.delete
-        sessions.compact sessions.resolve set-heartbeats cron.add cron.update cron.remove cron.run system-event
-        chat.inject poll web.login.start web.login.wait""",
+        exec.approvals.get exec.approvals.set wizard.start wizard.next wizard.cancel wizard.status skills.install
+        skills.update update.run system-event chat.inject""",
 }
 NEEDED: Mapping[str, str] = {method: needed for needed, methods in _TABLE.items() for method in methods.split()}
-"""Every method of the protocol, and the scope it needs; `node` are those that only a node may call."""
+"""Every method of the protocol that is not here yet, and the scope it needs."""
 
-EVENTS = (
-    "connect.challenge", "agent", "chat", "presence", "tick", "talk.mode", "shutdown", "health", "heartbeat", "cron",
-    "node.pair.requested", "node.pair.resolved", "node.invoke.request", "node.invoke.cancel", "device.pair.requested",
-    "device.pair.resolved", "voicewake.changed", "exec.approval.requested", "exec.approval.resolved", "tool.call",
-    "tool.cancel",
-)  # fmt: skip
+_DEVICE_EVENTS = "node.pair.requested node.pair.resolved device.pair.requested device.pair.resolved"
+_OTHER_EVENTS = """
+    connect.challenge agent chat presence tick talk.mode shutdown health heartbeat cron node.invoke.request
+    node.invoke.cancel voicewake.changed tool.call tool.cancel"""
+EVENTS: Mapping[str, str] = {
+    **dict.fromkeys(_OTHER_EVENTS.split(), ""),
+    **dict.fromkeys(_DEVICE_EVENTS.split(), "operator.pairing"),
+    **dict.fromkeys(("exec.approval.requested", "exec.approval.resolved"), "operator.approvals"),
+}
+"""What is told of, and the scope of who is told; "" is everybody who may see the session."""
 
 
 def explain_forbidden(method: str, role: str, scopes: Collection[str], own: Scope | None = None) -> str:
-    """Return why somebody may not call a method, "" when they may; `own` is the scope that `@rpc` names for it."""
-    needed = NEEDED.get(method) or OPERATOR_SCOPES[own or "admin"]
+    """Return why somebody may not call a method, "" when they may; `own` is what `@rpc` says that clients need."""
+    needed = NEEDED.get(method, ADMIN) if own is None else OPERATOR_SCOPES.get(own, own)
     if role not in ("operator", "node") or (role == "node") != (needed == "node"):
         return f"unauthorized role: {role}"
     if needed == "node" or ADMIN in scopes or needed in scopes:
@@ -75,13 +71,13 @@ def scopes_within(scopes: Collection[str]) -> frozenset[Scope]:
 class GatewayEvent(NamedTuple):
     """Something that happened: an event's name, what is told of it, and the session it is about, "" for none.
 
-    `person` is whom it concerns besides the owner, where it concerns one.
+    `is_for` tells whom it concerns besides the owner; None is everybody.
     """
 
     event: str
     payload: Any
     session: str = ""
-    person: str | None = None
+    is_for: Callable[[Caller], bool] | None = None
 
 
 class Bus:
@@ -95,9 +91,11 @@ class Bus:
         self._listeners[listener] = None
         return partial(self._listeners.__delitem__, listener)
 
-    def publish(self, event: str, payload: dict[str, Any], session: str = "", person: str | None = None) -> None:
+    def publish(
+        self, event: str, payload: Any, session: str = "", is_for: Callable[[Caller], bool] | None = None
+    ) -> None:
         """Tell what happened."""
-        told = GatewayEvent(event, payload, session, person)
+        told = GatewayEvent(event, payload, session, is_for)
         for listener in tuple(self._listeners):
             listener(told)
 

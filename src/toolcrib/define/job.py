@@ -30,25 +30,33 @@ JobWord = Annotated[str, Field(max_length=_WORD_CHARS)]
 JobEntries = Annotated[tuple[JobWord, ...], Field(strict=False, max_length=_MAX_ENTRIES)]
 
 
-class EventPayload(JobPart):
+class DeliveredPart(JobPart):
+    """Work whose outcome is said in a chat: in this one, else in the one that it was made in; not with `deliver` False.
+
+    With `best_effort_deliver` a run is well also where that could not be said.
+    """
+
+    deliver: bool | None = None
+    channel: JobWord | None = None
+    to: Annotated[str, Field(max_length=1_024)] | None = None
+    best_effort_deliver: bool | None = None
+
+
+class EventPayload(DeliveredPart):
     """Something that a session is told."""
 
     kind: Literal["systemEvent"]
     text: Annotated[str, Field(min_length=1, max_length=_TEXT_CHARS)]
 
 
-class TurnPayload(JobPart):
-    """A message that an agent answers in a session of its own; where it would be delivered changes nothing yet."""
+class TurnPayload(DeliveredPart):
+    """A message that an agent answers in a session of its own."""
 
     kind: Literal["agentTurn"]
     message: Annotated[str, Field(min_length=1, max_length=_TEXT_CHARS)]
     model: JobWord | None = None
     thinking: JobWord | None = None
     timeout_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
-    deliver: bool | None = None
-    channel: JobWord | None = None
-    to: JobWord | None = None
-    best_effort_deliver: bool | None = None
 
 
 class JobReport(JobPart):
@@ -115,8 +123,8 @@ class JobState:
 class Job:
     """A job, who made it, and what that caller had then: whatever it may today, the job has nothing else.
 
-    `home` is the session that it was made in or for, which is told its events and outcomes; `source` is where its words
-    may come from, when whoever made it had read something from outside.
+    `home` is the session that it was made in or for, which is told its events and outcomes, `place` the channel, chat
+    and thread; `source` is where its words may come from, when whoever made it had read something from outside.
     """
 
     id: str
@@ -124,6 +132,7 @@ class Job:
     author: Caller
     had: tuple[str, ...]
     home: str
+    place: tuple[str, ...] = ()
     source: str = ""
     created_ms: int
     updated_ms: int
@@ -257,6 +266,8 @@ def read_job(written: Mapping[str, Any]) -> JobSpec:
         raise ToolError('main cron jobs require payload.kind="systemEvent"', code="bad_arguments")
     if spec.session_target == "isolated" and not isinstance(spec.payload, TurnPayload):
         raise ToolError('isolated cron jobs require payload.kind="agentTurn"', code="bad_arguments")
+    if not (spec.payload.text if isinstance(spec.payload, EventPayload) else spec.payload.message).strip():
+        raise ToolError("the text of a job is blank; say what is to be done", code="bad_arguments")
     return spec
 
 
@@ -275,7 +286,9 @@ def check_spelling(written: Any) -> JobSpec:
 
 def job_to_json(job: Job) -> dict[str, Any]:
     """Return a job as it is kept."""
-    told = {name: getattr(job, name) for name in ("had", "home", "source", "created_ms", "updated_ms", "anchor_ms")}
+    told = {
+        name: getattr(job, name) for name in ("had", "home", "place", "source", "created_ms", "updated_ms", "anchor_ms")
+    }
     return {**told, "spec": job.spec.to_json(), "author": asdict(job.author), "state": asdict(job.state)}
 
 
@@ -289,6 +302,7 @@ def job_from_json(id: str, kept: Mapping[str, Any]) -> Job:
         spec=check_spelling(kept["spec"]),
         author=Caller.from_json(kept["author"]),
         had=tuple(kept["had"]),
+        place=tuple(kept.get("place", ())),
         state=JobState(**state),
         **rest,
     )

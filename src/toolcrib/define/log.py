@@ -7,14 +7,14 @@ The last line is where the session stands; the path from the first line to it is
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from .errors import ToolError
 from .event import Ending, Usage
 from .message import Call, Message
-from .taint import sources_of
+from .taint import source_after, sources_of
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -83,7 +83,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionHead:
-    """A session as a list shows it. `parents` is the recorded chain of who started it, `count` its number of lines."""
+    """A session as a list shows it. `parents` is the recorded chain of who started it, `count` its number of lines.
+
+    `source` says where its title came from, when that is outside.
+    """
 
     key: str
     made_at: float
@@ -92,13 +95,15 @@ class SessionHead:
     parents: tuple[str, ...] = ()
     title: str = ""
     model: str = ""
+    source: str = ""
 
 
 def head_after(head: SessionHead, lines: Sequence[Line]) -> SessionHead:
     """Return the head of a session to which these lines were added."""
     model, title = settings_after(lines, head.model, head.title)
     changed_at = lines[-1].at if lines else head.changed_at
-    return replace(head, changed_at=changed_at, count=head.count + len(lines), title=title, model=model)
+    source = "" if any(isinstance(line.body, Labelled) for line in lines) else head.source  # labels are the owner's
+    return replace(head, changed_at=changed_at, count=head.count + len(lines), title=title, model=model, source=source)
 
 
 def settings_after(lines: Iterable[Line], model: str = "", title: str = "") -> tuple[str, str]:
@@ -151,6 +156,9 @@ class SessionStore(Protocol):
     async def find(self, key: str, /) -> SessionHead | None:
         """Return the session with that key."""
 
+    async def rename(self, old: str, new: str, /) -> bool:
+        """Give a session another key; False where there is none, or one with that key already."""
+
     async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
         """Return the latest sessions, newest first."""
 
@@ -167,6 +175,22 @@ class SessionStore(Protocol):
 
     async def delete(self, key: str, /) -> bool:
         """Forget a session; return whether there was one."""
+
+
+def trace_messages(messages: Iterable[Message], key: str, path: Iterable[Line] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield where each message of a session came from, as far as it is outside.
+
+    A reply is from all that it followed; so is what stands first where the lines of its `path` were shortened.
+    """
+    bodies = [line.body for line in path]
+    is_short = any(isinstance(body, Shortened) for body in bodies)
+    seen = sources_of(body.message for body in bodies if isinstance(body, Said)) if is_short else dict[str, None]()
+    for message in messages:
+        own = tuple(sources_of([message]))
+        after = source_after(f"agent:{key}", seen) if is_short or message.role == "assistant" else None
+        yield own or ((after,) if after else ())
+        seen.update(dict.fromkeys(own))
+        is_short = False
 
 
 async def read_sources(store: SessionStore, key: str) -> dict[str, None]:

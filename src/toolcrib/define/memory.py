@@ -12,6 +12,15 @@ from typing import Any, NamedTuple, Protocol
 from .caller import Caller
 from .ports import Workspace
 
+MEMORY_ROOTS = ("MEMORY.md", "memory.md")
+
+
+def is_memory_file(parts: Sequence[str]) -> bool:
+    """Tell whether a path of these names is one of a memory's own files."""
+    if ".." in parts or not parts or not parts[-1].lower().endswith(".md"):
+        return False
+    return parts[0] in MEMORY_ROOTS if len(parts) == 1 else parts[0] == "memory"
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlaces:

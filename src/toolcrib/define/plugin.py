@@ -20,7 +20,7 @@ from .errors import DeclarationError
 from .names import nearest
 from .result import Result
 from .tool import Tool
-from .verdict import NO_BASIS, Basis
+from .verdict import NO_BASIS, OWNERS_CONSENT, Basis, Consent
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,13 @@ class Rewrite:
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A human has to say yes to exactly this: the call, and what `binding` names (directory, environment, a hash of a
-    file that runs). All of it is shown, and another value of any of it needs another yes.
+    file that runs). All of it is shown, and another value of any of it needs another yes. `says` are who may answer.
     """
 
     reason: str
     binding: Mapping[str, str] = field(default_factory=dict)
     basis: Basis = NO_BASIS
+    says: tuple[Consent, ...] = (OWNERS_CONSENT,)
 
 
 Word = Block | Rewrite | Ask | Allow | None

@@ -2,7 +2,7 @@
 
 Methods of services are asked for by name:
     class Cron:
-        @rpc("cron.add", scope="write")
+        @rpc("cron.add", clients="admin", tools="write", as_tool="cron")
         async def add(self, caller: Caller, name: str, every: int = 60) -> dict[str, Any]: ...
 
     await ctx.rpc("cron.add", {"name": "water the plants"})
@@ -15,7 +15,7 @@ All else are parameters, passed by name and checked against their annotations. W
 from __future__ import annotations  # so that who only declares a tool does not load the words about files
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 from .caller import Caller
@@ -37,36 +37,91 @@ class Rpc(Protocol):
     """The services' methods, bound to one caller: it can never do more than that caller may."""
 
     async def __call__(self, method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-        """Return what the method returns; `progress` is told what it has so far, as often as it says."""
+        """Return what the method returns; `progress` is told what it has so far, as often as it says.
+
+        An answer with words from outside says under `sources` (or `source`) where they came from.
+        """
 
 
-class OutsideAnswer(dict[str, str]):
-    """What a method answers in words from outside: their `source`, and the `text` between marks."""
+class ToolWork(NamedTuple):
+    """The call that asking for a method is: `to_call` gives the tool's name and its arguments.
+
+    `by_hand` is what the owner does over a door by their own hand, and nobody judges: a model does it by the tool.
+    """
+
+    to_call: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]]]
+    by_hand: bool = False
+
+
+def work_of(tool: str, renamed: Mapping[str, str] | None = None, /, *, by_hand: bool = False, **fixed: Any) -> ToolWork:
+    """Return a tool's work with a method's parameters as its arguments, `renamed` where it calls them otherwise.
+
+    What the tool does not take is left out; `fixed` are arguments besides, an `action` for one.
+    """
+    names = renamed or {}
+
+    def to_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        given = {names.get(each, each): value for each, value in params.items() if value not in (None, "")}
+        return tool, {**given, **fixed}
+
+    return ToolWork(to_call, by_hand)
 
 
 class Mark(NamedTuple):
-    """What `@rpc` says about a method."""
+    """By which right a method is asked, as `rpc` takes it."""
 
     name: str
-    scope: Scope
+    clients: Scope
+    tools: Scope
+    as_tool: ToolWork | None = None
+    reads: bool = False
+    starts_turn: bool = False
+    shared: bool = False
+    two_answers: bool = False
     at_once: bool = False
 
 
-def rpc(name: str, *, scope: Scope, at_once: bool = False) -> Callable[[_Method], _Method]:
-    """Offer a service's method under a name, `service.verb`, to callers who have the scope.
+def rpc(  # noqa: PLR0913  each by name, and nearly all have a default
+    name: str,
+    *,
+    clients: Scope,
+    tools: Scope | None = None,
+    as_tool: str | ToolWork = "",
+    reads: bool | None = None,
+    starts_turn: bool = False,
+    shared: bool = False,
+    two_answers: bool = False,
+) -> Callable[[_Method], _Method]:
+    """Offer a service's method under a name, `service.verb`, to clients and to tool bodies who have the scope.
 
-    One that answers `at_once` waits for nothing, and takes next to no time: nobody minds standing behind it.
+    `tools` is the scope that a tool body needs where that is another one. `as_tool` is the tool whose work it does:
+    asked over a door, or from the body of another tool, it is a call of that one, judged and recorded. One that `reads`
+    changes nothing, so it may be asked again; by default those are all that need no more than `read`. One that
+    `starts_turn` has a model answer, or calls something, where a bound belt would not bind it. A `shared` one is asked
+    at the gateway where a program is a client of one. One with `two_answers` says that it was taken, and later what
+    came of it.
     """
     if not _METHOD_NAME.fullmatch(name):
         raise DeclarationError(f"a method is called service.verb, not {name!r}")
-    if scope not in SCOPES:
-        raise DeclarationError(f"{name}: no scope {scope!r}; there are {', '.join(SCOPES)}")
+    needed = clients, tools or clients
+    if odd := next((each for each in needed if each not in SCOPES), None):
+        raise DeclarationError(f"{name}: no scope {odd!r}; there are {', '.join(SCOPES)}")
+    does_read = "read" in needed if reads is None else reads
+    work = work_of(as_tool) if isinstance(as_tool, str) and as_tool else as_tool or None
+    made = Mark(name, *needed, work, does_read, starts_turn, shared, two_answers)
 
     def mark(method: _Method) -> _Method:
-        method.__rpc__ = Mark(name, scope, at_once)  # type: ignore[attr-defined]  # read back by mark_of
+        method.__rpc__ = made  # type: ignore[attr-defined]  # read back by mark_of
         return method
 
     return mark
+
+
+def at_once(method: _Method) -> _Method:
+    """Say of a method that it waits for nothing, and takes next to no time: nobody minds standing behind it."""
+    if (mark := mark_of(method)) is not None:
+        method.__rpc__ = mark._replace(at_once=True)  # type: ignore[attr-defined]
+    return method
 
 
 def mark_of(method: Any) -> Mark | None:
@@ -135,6 +190,13 @@ class Workspace(Protocol):
     def without_links(self) -> Workspace:
         """Return the same workspace, in which no link is followed: for paths that `resolve` returned."""
 
+    async def trace(self, paths: Collection[str], /, *, names: bool = False) -> tuple[str, ...]:
+        """Return where what lies at these paths came from, as far as it is outside; with `names`, where names did."""
+
+    async def mark(self, contents: Mapping[str, bytes | None], source: str, /) -> None:
+        """Keep that these contents, about to be written to these paths, go back to a source, "" for none; None is a
+        whole folder."""
+
     def last_seen(self, path: str, /) -> Entry | None:
         """Return the file as the session last saw it, None when it never did."""
 
@@ -176,6 +238,7 @@ class Absent:
         self._refuse_now()
 
     stat = read = lines = list = write = change = delete = mkdir = move = search = find = resolve = _refuse
+    trace = mark = _refuse
     get = put = send = __call__ = _refuse
     note = last_seen = _refuse_now
 

@@ -163,10 +163,10 @@ class Result(NamedTuple):
         return cls(content=(*((Text(words),) if words else ()), picture), details=details)
 
     @classmethod
-    def image_from_file(cls, path: Path, *, label: str = "", details: Any = None) -> Self:
+    def image_from_file(cls, path: Path | str, *, label: str = "", details: Any = None) -> Self:
         """A picture read from `path`, which stands in its words and in `details`."""
         try:
-            data = path.read_bytes()
+            data = Path(path).read_bytes()
         except OSError as error:
             raise ToolError(f"cannot read the image {str(path)!r}: {error.strerror}", code="not_found") from error
         return cls.image(data, mime=_mime_of(data, repr(str(path))), label=label, path=str(path), details=details)

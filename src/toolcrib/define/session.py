@@ -9,6 +9,7 @@
 Older keys lack the first two words. A key is a label: it may narrow what its caller gets, never widen it (G5).
 """
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +36,8 @@ _MAX_KEY_BYTES = 255  # bytes of a key, as of a file's name
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9:;.,+=_@!#~&'()\[\] -]*")
 _LAST_MARKER = re.compile(r"(.*):(?:thread|topic):", re.DOTALL | re.IGNORECASE | re.ASCII)
 _THREAD_NUMBER = re.compile(r"(.*):(?:thread|topic):([0-9]+)", re.DOTALL)
+_ODD_BYTE = re.compile(rb"[^a-z0-9_.@+-]|(?<=\.)\.")
+_ESCAPED = re.compile(rb"=([0-9a-f]{2})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def chat_from_key(key: str) -> Chat | None:
     if len(parts) < 3 or words[1] not in ("group", "channel"):
         return None
     end = next((at for at, word in enumerate(words) if at > 2 and word in ("thread", "topic")), len(parts))
-    channel, id = to_channel(words[0]), ":".join(part for part in parts[2:end] if part)
+    channel, id = to_channel(words[0]), unescape_id(":".join(part for part in parts[2:end] if part))
     return Chat(channel, "group" if words[1] == "group" else "channel", id) if channel and id else None
 
 
@@ -138,7 +141,7 @@ def target_from_key(key: str) -> AnnounceTarget | None:
     kind, id, thread = parts[1], trim(":".join(parts[2:])), None
     if found := _THREAD_NUMBER.fullmatch(id):
         id, thread = found[1], found[2]
-    channel = to_channel(parts[0])
+    channel, id = to_channel(parts[0]), unescape_id(id)
     if channel is None or not id:
         return None
     if channel in _CHANNELS:
@@ -320,6 +323,22 @@ def to_thread_key(key: str, thread: str) -> str:
     """Return the key of a thread of the conversation `key`; with no thread, the conversation's own."""
     name = trim(thread).lower()
     return f"{key}:thread:{name}" if name else key
+
+
+def escape_id(id: str, most: int) -> str:
+    """Return an id as a word of a key that no other id has: small letters, digits, `-_.@+`, and `=` with each other
+    byte; of more than `most` characters the beginning and a sum.
+    """
+    word = _ODD_BYTE.sub(lambda found: b"=%02x" % found[0][0], id.encode(errors="surrogatepass")).decode()
+    if len(word) <= most:
+        return word
+    return f"{word[: most - 34]}=={hashlib.blake2b(word.encode(), digest_size=16).hexdigest()}"
+
+
+def unescape_id(word: str) -> str:
+    """Return the id that a word of a key stands for."""
+    data = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), word.encode(errors="surrogatepass"))
+    return data.decode(errors="replace")
 
 
 # Permit

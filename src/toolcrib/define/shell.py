@@ -25,7 +25,8 @@ class Command:
     so many columns and rows, whose input is always open. `folder` is the inode that `cwd` must have.
 
     Where something confines it: what `only_reads` finds a workspace that it cannot change, and `held` is a file, by its
-    whole path, that has these contents as long as the command runs; programs with `denied` names cannot be started.
+    whole path, that has these contents as long as the command runs; programs with `denied` names cannot be started, and
+    `hidden` folders, by their whole paths, are empty.
     """
 
     argv: tuple[str, ...] | None = None
@@ -38,6 +39,7 @@ class Command:
     folder: int | None = None
     held: tuple[str, bytes] | None = None
     denied: frozenset[str] = frozenset()
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +47,14 @@ class CommandLimits:
     """What a command may use. None means no limit of that kind; `Shell.describe` says which ones hold, and how.
 
     `memory` is in bytes, `processes` counts processes and threads, and both are for the whole tree where the kernel
-    can count that. `output` bytes of the end of what is printed are kept in memory (never more than a mebibyte), and
-    the first `whole` bytes of it on disk.
+    can count that; `file` is the most bytes of one file. `output` bytes of the end of what is printed are kept in
+    memory (never more than a mebibyte), and the first `whole` bytes of it on disk.
     """
 
     seconds: float | None = 1800.0
     memory: int | None = 4 << 30
     processes: int | None = 512
+    file: int | None = 4 << 30
     output: int = 200_000
     whole: int = 10_000_000
     network: bool = False
@@ -92,7 +95,9 @@ class CommandEnded:
 
     def addendum(self) -> str:
         """Return what else there is to say, to be put behind a sentence; mostly nothing."""
-        limit = f"; it reached its limit of {self.limit}" if self.limit else ""
+        ended_by = self.signal or (self.code or 0) - 128  # a shell, and the sandbox, tell a signal so
+        hit = self.limit or ("the size of a file" if ended_by == signal.SIGXFSZ else "")
+        limit = f"; it reached its limit of {hit}" if hit else ""
         left = f"; {self.left} of its processes could not be ended" if self.left else ""
         names = ", ".join(map(repr, self.withheld[:5]))
         aside = f"; {names} would be obeyed outside of this task, so what it made there was put aside" if names else ""

@@ -30,6 +30,8 @@ SOURCE_KINDS: Mapping[str, str] = {
     "agent": "an agent or its session, after what it read",
     "subagent": "a subagent in the background, after what it read",
     "subagents": "several of them",
+    "file": "a file that came with a message or from a page, or that was written after something from outside was read",
+    "exec": "a command that had a network, or that ran on the host and may have read anything",
     "file names": "names of files that could pass for marks",
 }
 _OTHERS = "others"  # than are named: any pattern may mean one of them
@@ -49,6 +51,11 @@ def join_sources(sources: Iterable[str]) -> str:
     named = [part for part in parts if part != _OTHERS]
     has_others = len(named) > MAX_SOURCES or len(named) < len(parts)
     return " and ".join([*named[:MAX_SOURCES], *([_OTHERS] if has_others else [])])
+
+
+def split_sources(sources: Iterable[str]) -> set[str]:
+    """Return each source that these name or go back to."""
+    return {part for source in sources for part in _JOINTS.split(source) if part}
 
 
 def source_after(who: str, sources: Iterable[str]) -> str | None:

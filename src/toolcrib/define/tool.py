@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 Effect = Literal["read", "write", "execute", "network", "send"]
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
 
+PROGRAM = "client:program"
+"""The source of what a program brings itself."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -68,6 +71,7 @@ Run = Callable[[Ctx, Mapping[str, Any]], Awaitable[Result]]
 Narrow = Callable[[Schema, Caller, Mapping[str, "Abilities"]], Schema]
 ReadPlaces = Callable[[Mapping[str, Any]], Mapping[str, Sequence[str]]]
 
+_FROM_ELSEWHERE = ("mcp:", "plugin:", "client:")
 
 _REPR_CHARS = 60
 _MAX_RETRIES = 10
@@ -119,6 +123,8 @@ class Options(TypedDict, total=False):
     late: str
     paths: tuple[str, ...]
     urls: tuple[str, ...]
+    recipients: tuple[str, ...]
+    commands: tuple[str, ...]
     read_places: ReadPlaces | None
     output: type | Schema | None
     retry: Mapping[str, Any] | None
@@ -133,11 +139,13 @@ class Tool:
     `markdown` says how people are shown what it gives back; `notice` puts a warning to the model before outside text.
     `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`). `late` says when there is
     something for it ("a command is in the background"): a turn tells its model of it once a result `offers` it.
-    `paths` and `urls` are the parameters that name places in the workspace or on the web, so that rules can be about
-    them; where a text holds such places, `read_places` finds them by these names.
+    `paths`, `urls`, `recipients` and `commands` are the parameters that say what a call reaches, so that rules can be
+    about it: a recipient that is left out first is the chat of the call, and a command runs in `workdir`, if there is
+    one. Where a text holds such places, `read_places` finds them by these names; "" is the chat of the call.
     `output` is what the details of its results fit; `retry` says after which errors it is tried again. `own_name` is
     what an MCP server calls it, `other_names` are those that the configuration gives it besides. `make`, where there is
-    one, returns the tool for one caller, None when this one has none, and a sentence when it failed.
+    one, returns the tool for one caller, None when this one has none, and a sentence when it failed; what it is handed
+    besides holds what factories made for this belt before.
     """
 
     name: str
@@ -161,12 +169,14 @@ class Tool:
     late: str = ""
     paths: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
+    recipients: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
     read_places: ReadPlaces | None = field(default=None, repr=False)
     output: Shape | None = field(default=None, repr=False)
     retry: RetryTerms | None = None
     own_name: str = ""
     other_names: tuple[str, ...] = ()
-    make: "Callable[[Caller], Tool | str | None] | None" = field(default=None, repr=False)
+    make: "Callable[[Caller, dict[Any, Any]], Tool | str | None] | None" = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} ({self.source}): {self.description.partition(chr(10))[0][:_REPR_CHARS]}>"
@@ -209,6 +219,12 @@ class Tool:
     def has_body(self) -> bool:
         """False for a tool that is only declared: policy can judge it, nothing can run it."""
         return self.run is not not_carried
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it is not ours and tells nothing of what a call reaches: any text may name a place then."""
+        told = self.paths or self.urls or self.recipients or self.commands or self.read_places
+        return not told and self.source.startswith(_FROM_ELSEWHERE)
 
     @property
     def kind(self) -> str:
@@ -328,7 +344,8 @@ def tool(
     """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter.
 
     Besides name, description and parameters: label, effects, group, owner_only, optional, exclusive, timeout, limit,
-    markdown, notice, requires, aliases, narrow, paths, urls, read_places, output and retry: the fields of `Tool`.
+    markdown, notice, requires, aliases, narrow, paths, urls, recipients, commands, read_places, output and retry: the
+    fields of `Tool`.
     """
 
     def declare(body: Callable[P, R]) -> FunctionTool[P, R]:

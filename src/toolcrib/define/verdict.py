@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
@@ -62,6 +62,7 @@ LayerName = Literal[
     "group",
     "direct",
     "role",
+    "guests",
     "sandbox",
     "subagent",
     "job",
@@ -76,15 +77,56 @@ LAYERS: tuple[LayerName, ...] = get_args(LayerName)
 
 
 @dataclass(frozen=True, slots=True)
+class Consent:
+    """Who may say yes where one rule asks: so many different persons of `by`.
+
+    `outside`: it asks because of words from outside. `runs`: about what runs programs.
+    """
+
+    by: tuple[str, ...] = ("owner",)
+    count: int = 1
+    outside: bool = False
+    runs: bool = False
+
+    @property
+    def is_owners(self) -> bool:
+        """Whether the owner is who is asked, and nobody else."""
+        return self.by == ("owner",) and self.count == 1
+
+    @property
+    def may_last(self) -> bool:
+        """Whether a yes may be for later calls, too: the owner's is enough, and no word from outside is behind it."""
+        return "owner" in self.by and self.count == 1 and not self.outside
+
+    def __str__(self) -> str:
+        return " or ".join(self.by) + (f" ({self.count} of them)" if self.count > 1 else "")
+
+
+OWNERS_CONSENT = Consent()
+_ANY = "{}"  # a condition without any
+
+
+@dataclass(frozen=True, slots=True)
 class ArgumentRule:
-    """An entry that holds for some arguments only: the list it stands in, the tools it names, and `when`, as JSON."""
+    """An entry that says more than a name: the list it stands in, the tools it names, and `when`, as JSON.
+
+    One that asks says who may answer.
+    """
 
     kind: Literal["allow", "also", "deny", "ask"]
     tool: str
     when: str
+    consent: Consent = OWNERS_CONSENT
+
+    @property
+    def is_always(self) -> bool:
+        """Whether it holds whatever the arguments are."""
+        return self.when == _ANY
 
     def __str__(self) -> str:
-        return f"{{tool: {self.tool}, when: {self.when}}}"
+        when = "" if self.is_always else f", when: {self.when}"
+        by = "" if self.consent.by == OWNERS_CONSENT.by else f", by: [{', '.join(self.consent.by)}]"
+        return f"{{tool: {self.tool}{when}{by}{f', count: {self.consent.count}' if self.consent.count > 1 else ''}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +158,7 @@ class Layer:
     """A rule and where it came from.
 
     `origin` is a path in the configuration (`agents.dev.tools`) or starts with `built-in`; `note` says in words
-    what the path does not show; `source` restricts the layer to tools that come from there.
+    what the path does not show; `source` restricts the layer to tools that come from there, `spares` to all others.
     """
 
     name: LayerName
@@ -124,6 +166,7 @@ class Layer:
     rule: Rule
     note: str = ""
     source: str | None = None
+    spares: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +231,7 @@ class Verdicts(Mapping[str, Verdict]):
 class ArgumentRules(Protocol):
     """What one caller's rules say about the arguments of one tool.
 
-    `names` are the arguments that rules look at, `paths` and `urls` those that they look at as such, by the names that
-    rules call them.
+    `names` are the arguments that rules look at, `paths` and `urls` what they look at as such, as `read` calls it.
     """
 
     @property
@@ -205,11 +247,14 @@ class ArgumentRules(Protocol):
     def passes(self, args: Mapping[str, Any], sources: Callable[[], Collection[str]]) -> bool:
         """Tell at once of a call without places that nobody denies it or asks about it."""
 
-    def read(self, args: Mapping[str, Any], sources: Collection[str] = ()) -> dict[str, Any]:
-        """Return what the rules look at, by the names that they use; a parameter left out has its default."""
+    def read(self, args: Mapping[str, Any], sources: Collection[str] = (), here: Sequence[str] = ()) -> dict[str, Any]:
+        """Return what the rules look at; a parameter left out has its default, `here` is the chat of the call."""
 
     def judge(self, values: Mapping[str, Any]) -> Verdict | None:
         """Return who denies or asks about such a call, None when nobody does."""
+
+    def list_says(self, values: Mapping[str, Any]) -> tuple[Consent, ...]:
+        """Return who may answer for each rule that asks about such a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +263,8 @@ class Selection:
 
     `grounds` is what the verdicts were made from. `rules_about` gives the rules about a tool's arguments, None for a
     tool that has none; where nobody has any, it is None itself; `rule_grounds` is what these were made from, where that
-    is something newer. `aliases` are other names of tools, each with the tool's own.
+    is something newer. `aliases` are other names of tools, each with the tool's own. `says_about` tells who may answer
+    for each rule that asks about every call of a tool.
     """
 
     tools: Mapping[str, Tool]
@@ -228,6 +274,7 @@ class Selection:
     rules_about: "Callable[[Tool], ArgumentRules | None] | None" = field(default=None, repr=False)
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     rule_grounds: Grounds | None = field(default=None, repr=False)
+    says_about: Callable[[str], tuple[Consent, ...]] = field(default=lambda _: (OWNERS_CONSENT,), repr=False)
 
     def find(self, text: str) -> str | None:
         """Return the own name of the tool that is meant, whoever may use it: a name that is only near means none."""

@@ -1,16 +1,19 @@
 """A socket that listens, and a server on it that is patient with nobody it does not know.
 
-The head and the body of a request have to be there in time. Of the connections that have shown no credential only so
-many are kept: who has one shows it at once, so the oldest goes.
+The head and the body of a request have to be there in time. Of the connections on which nobody has been introduced, the
+upgraded ones included, only so many are kept: who has a credential shows it at once, so the oldest goes. Whoever is
+introduced has so many and no more, the owner as many as they like.
 """
 
 import asyncio
 import logging
 import resource
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import h11
 import uvicorn
@@ -27,8 +30,11 @@ _LAST = (b"connection", b"close")
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
-def listen_on(port: int, host: str = "127.0.0.1", option: str = "--http") -> socket.socket:
-    """Return a socket that listens, on this machine alone unless `host` says otherwise; port 0 is one that is free."""
+def listen_on(port: int, host: str = "127.0.0.1", option: str = "--http", *, later: bool = False) -> socket.socket:
+    """Return a socket that listens, or will `later`, on this machine alone unless `host` says otherwise.
+
+    Port 0 is one that is free.
+    """
     server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -38,7 +44,8 @@ def listen_on(port: int, host: str = "127.0.0.1", option: str = "--http") -> soc
         raise CribError(
             f"port {port} on {host} cannot be used ({error.strerror}); name another with {option}"
         ) from None
-    server.listen(_QUEUE)
+    if not later:
+        server.listen(_QUEUE)
     server.setblocking(False)
     return server
 
@@ -47,10 +54,10 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
     app: ASGIApp,
     at: socket.socket,
     *,
-    is_known: Callable[[Headers], bool],
     head_seconds: float = 10.0,
     body_seconds: float = 60.0,
     max_strangers: int = 128,
+    max_each: int = 32,
     quiet: Iterable[str] = (),
     **options: Any,
 ) -> None:
@@ -61,6 +68,8 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if descriptors != resource.RLIM_INFINITY:  # most are for our own work: commands, files, who showed a credential
         max_strangers = max(min(max_strangers, descriptors // 4), 1)
+        max_each = max(min(max_each, descriptors // 16), 1)
+    most = Bounds(max_strangers, max_each, max(descriptors // 2, 1))
     config = uvicorn.Config(
         _Strict(app),
         http=_Connection,
@@ -72,7 +81,7 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
         timeout_graceful_shutdown=0,
         **{"ws": "none", **options},
     )
-    http = _Http(config, _Clients(is_known, {h11.IDLE: head_seconds, h11.SEND_BODY: body_seconds}, max_strangers))
+    http = _Http(config, _Clients({h11.IDLE: head_seconds, h11.SEND_BODY: body_seconds}, most))
     serving = asyncio.ensure_future(http.serve(sockets=[at]))
     try:
         await asyncio.shield(serving)
@@ -85,6 +94,11 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
         for connection in list(http.server_state.connections):  # one whose client reads nothing would never close
             connection.transport.abort()
         await asyncio.sleep(0)  # a socket is closed a turn of the loop after its transport
+
+
+def introduce(scope: Scope, who: str = "") -> bool:
+    """Say who is on the connection of a request, "" for the owner; False where they have too many already."""
+    return "introduce" not in scope.get("state", ()) or bool(scope["state"]["introduce"](who))
 
 
 async def refuse(status: int, words: str, send: Send, *headers_too: tuple[bytes, bytes]) -> None:
@@ -114,13 +128,44 @@ class _Strict:
             await self._app(scope, receive, send)
 
 
-class _Clients(ServerState):
-    """The connections; `strangers` are not known, the oldest first. `seconds` by what is waited for."""
+class Bounds(NamedTuple):
+    """How many connections are kept: of strangers, of each who is known, and of all of those but the owner."""
 
-    def __init__(self, is_known: Callable[[Headers], bool], seconds: Mapping[Any, float], max_strangers: int) -> None:
+    strangers: int
+    each: int
+    known: int
+
+
+class _Clients(ServerState):
+    """The connections: `strangers`, the oldest first, and those who are `known`. `seconds` by what is waited for."""
+
+    def __init__(self, seconds: Mapping[Any, float], most: Bounds) -> None:
         super().__init__()
-        self.is_known, self.seconds, self.max_strangers = is_known, seconds, max_strangers
-        self.strangers: dict[_Connection, None] = {}
+        self.seconds, self.most = seconds, most
+        self.strangers: dict[asyncio.Transport, None] = {}
+        self.known: dict[asyncio.Transport, str] = {}
+
+    def take(self, transport: asyncio.Transport) -> None:
+        """Take a stranger; of too many the oldest goes."""
+        self.strangers[transport] = None
+        if len(self.strangers) > self.most.strangers:
+            self.strangers = {each: None for each in self.strangers if not each.is_closing()}
+        if len(self.strangers) > self.most.strangers:
+            oldest = next(iter(self.strangers))
+            del self.strangers[oldest]
+            oldest.abort()
+
+    def introduce(self, transport: asyncio.Transport, who: str) -> bool:
+        """Take note of who is there, "" for the owner; tell whether they may be, on one connection more."""
+        if who and self.known.get(transport) != who:
+            self.known.pop(transport, None)
+            self.known = {each: whose for each, whose in self.known.items() if not each.is_closing()}
+            if len(self.known) >= self.most.known or Counter(self.known.values())[who] >= self.most.each:
+                self.strangers[transport] = None
+                return False
+            self.known[transport] = who
+        self.strangers.pop(transport, None)
+        return True
 
 
 class _Connection(H11Protocol):
@@ -132,23 +177,18 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        strangers = self.server_state.strangers
-        strangers[self] = None
-        if len(strangers) > self.server_state.max_strangers:  # the oldest goes
-            oldest = next(iter(strangers))
-            del strangers[oldest]
-            oldest.transport.abort()
+        self.app_state = {**self.app_state, "introduce": partial(self.server_state.introduce, transport)}
+        self.server_state.take(transport)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.server_state.strangers.pop(self, None)
+        self.server_state.strangers.pop(self.transport, None)
         if self._deadline is not None:
             self._deadline.cancel()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Let go of it: whoever accepts the socket counts it, and waits for what it says first."""
-        self.server_state.strangers.pop(self, None)
+        """Let go of it: whoever accepts the socket waits for what it says first."""
         super().handle_websocket_upgrade(event)
         if self._deadline is not None:
             self._deadline.cancel()
@@ -156,8 +196,6 @@ class _Connection(H11Protocol):
 
     def handle_events(self) -> None:
         super().handle_events()
-        if self.headers and self.server_state.is_known(self.headers):
-            self.server_state.strangers.pop(self, None)
         self._expect()
 
     def _expect(self) -> None:

@@ -209,10 +209,10 @@ class NodeHost:
         try:
             while details.get("status") == "running":
                 asked = {"id": details["sessionId"], "wait": _POLL_SECONDS}
-                details = await self._crib.ask("process.poll", asked, caller=_CALLER)
+                details = await self._crib.belt(_CALLER).ports.rpc("process.poll", asked)
                 text = f"{text}{details['text']}"[-_MAX_CHARS:]
         except asyncio.CancelledError:
-            await self._crib.ask("process.kill", {"id": details["sessionId"]}, caller=_CALLER)
+            await self._crib.belt(_CALLER).ports.rpc("process.kill", {"id": details["sessionId"]})
             raise
         code, timed_out = details.get("exitCode"), bool(details.get("timedOut"))
         told = {"exitCode": code, "timedOut": timed_out, "success": code == 0, "stdout": text, "stderr": ""}

@@ -5,18 +5,20 @@ that gives. What cannot be judged denies.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.define.args import write_plain
+from toolcrib.define.context import Ports
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.schema.coerce import target_of
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import ArgumentRule, ArgumentRules, Decision, Layer, Rule, Verdict
+from toolcrib.define.verdict import ArgumentRule, ArgumentRules, Consent, Decision, Layer, Rule, Verdict
 
-from .conditions import Holds, Place, Roots, UnjudgedError, make_test
+from .conditions import Holds, Roots, UnjudgedError, make_test
+from .reach import ANY, Looked, place_of, read_reached, resolve_wide
 
 TAINT = "taint"  # what a rule calls the sources of what is in the conversation; no argument
 
@@ -29,13 +31,19 @@ _FAR = 2**53  # and a number
 
 @dataclass(frozen=True, slots=True)
 class _BoundTest:
-    """A condition on one argument: as the rule calls it, as the tool does, what it is, and what it is when left out."""
+    """A condition: as the rule calls what it is about, what that is, and the default where it is an argument."""
 
     name: str
-    own: str
-    place: Place
+    looked: Looked
     holds: Holds
     default: Any
+
+    def holds_wide(self, value: Any) -> bool:
+        """Tell whether a text that may be a place is meant; one that is none is not."""
+        try:
+            return self.holds(value)
+        except (UnjudgedError, ToolError):
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +64,15 @@ class BoundRule:
         """Tell whether all conditions hold; one that is sure not to makes the others not matter."""
         unjudged = None
         for test in self.tests:
-            value = values[test.name]
+            value = values[test.looked.key] if test.looked.key in values else values[test.name]
             try:
                 if value is None:
                     return False
                 if type(value) not in _LISTS:
                     if not test.holds(value):
+                        return False
+                elif test.looked.is_wide:
+                    if not any(map(test.holds_wide, value)):
                         return False
                 elif not value or not (any if self.takes else all)([test.holds(each) for each in value]):
                     return False
@@ -76,18 +87,11 @@ def _because(error: Exception) -> str:
     return f", and {error}" if isinstance(error, ToolError) else ""
 
 
-def place_of(tool: Tool, name: str) -> tuple[str, Place]:
-    """Return what a tool calls an argument of a rule, and whether that is a path or an address of the web."""
-    own = name if name in (*tool.paths, *tool.urls) else tool.aliases.get(name, name)
-    return own, "path" if own in tool.paths else "url" if own in tool.urls else ""
-
-
 def _bind(tool: Tool, when: Mapping[str, Any], roots: Roots, *, takes: bool) -> Iterator[_BoundTest]:
     for name, wanted in when.items():
-        own, place = place_of(tool, name)
-        place = "source" if name == TAINT else place
-        default = _find_schema(tool, own).get("default")
-        yield _BoundTest(name, own, place, make_test(wanted, place, takes=takes, roots=roots), default)
+        looked = Looked(TAINT, TAINT, "source") if name == TAINT else place_of(tool, name, takes=takes)
+        default = _find_schema(tool, looked.own).get("default")
+        yield _BoundTest(name, looked, make_test(wanted, looked.place, takes=takes, roots=roots), default)
 
 
 def _find_schema(tool: Tool, own: str) -> Mapping[str, Any]:
@@ -113,21 +117,21 @@ class CallerArgumentRules:
         self._denies = tuple(each for each in listed if each.rule.kind == "deny")
         self._asks = tuple(each for each in listed if each.rule.kind == "ask")
         tests = [test for each in self._all() for test in each.tests]
-        self._tests = tuple({test.name: test for test in tests}.values())
-        self.paths = tuple(test.name for test in self._tests if test.place == "path")
-        self.urls = tuple(test.name for test in self._tests if test.place == "url")
-        self.names = tuple(test.name for test in self._tests)
-        self._looks = tuple((test.name, test.own, test.default) for test in self._tests)
-        self._reads_places = any(test.place != "source" for test in self._tests)
-        self._has_places, self._has_taint = bool(self.paths or self.urls), any(each[0] == TAINT for each in self._looks)
+        self._tests = tuple({test.looked.key: test for test in tests}.values())
+        looked = [test.looked for test in self._tests]
+        self.paths = tuple(each.key for each in looked if each.place == "path")
+        self.urls = tuple(each.key for each in looked if "url" in (each.place, each.kind))
+        self.names = tuple(dict.fromkeys(name for each in looked for name in each.list_names(tool)))
+        self._has_places = bool(self.paths) or any(each.place == "url" or each.kind for each in looked)
+        self._has_taint = any(each.key == TAINT for each in looked)
         # One look at single values shows that nobody has a say: of a rule that takes, one condition that does not hold
         # is enough; those that give must hold, where each layer has one with one condition.
         takes = [each.tests[0] for each in (*self._denies, *self._asks)]
         holding = [test for layer in self._gives for each in layer for test in each.tests]
-        needs_more = self._has_places or self._has_taint or (self._reads_places and tool.read_places is not None)
+        needs_more = self._has_places or self._has_taint or (tool.read_places is not None and bool(tests))
         self._looks_once = not needs_more and len(holding) == len(self._gives)
         self._seen = tuple(
-            (each.own, each.default, each.holds, at >= len(takes)) for at, each in enumerate(takes + holding)
+            (each.looked.own, each.default, each.holds, at >= len(takes)) for at, each in enumerate(takes + holding)
         )
 
     def _all(self) -> tuple[BoundRule, ...]:
@@ -158,23 +162,24 @@ class CallerArgumentRules:
                 return False
         return not self._has_places and self.judge(self.read(args, sources() if self._has_taint else ())) is None
 
-    def read(self, args: Mapping[str, Any], sources: Collection[str] = ()) -> dict[str, Any]:
-        """Return what the rules look at, by the names that they use; a parameter left out has its default."""
-        values = {}
-        for name, own, default in self._looks:
-            value = args.get(own)
-            value = write_plain(default if value is None else value)
-            values[name] = [write_plain(each) for each in value] if type(value) in _LISTS else value
-        if self._has_taint:
-            values[TAINT] = list(sources)
-        if self._reads_places and self._tool.read_places:
-            places = self._tool.read_places(args)
-            named = {each for found in places.values() for each in found}
-            for test in self._tests:
-                if test.own in places:
-                    values[test.name] = list(places[test.own])
-                elif not test.place and not named.isdisjoint(_list_texts(values[test.name])):
-                    values[test.name] = _NamedPlace(tuple(places))
+    def read(self, args: Mapping[str, Any], sources: Collection[str] = (), here: Sequence[str] = ()) -> dict[str, Any]:
+        """Return what the rules look at; a parameter left out has its default, `here` is the chat of the call."""
+        values, tool = dict[str, Any](), self._tool
+        places = tool.read_places(args) if tool.read_places and self._tests else {}
+        named = {each for name in (*tool.paths, *tool.urls) for each in places.get(name, ())}
+        for test in self._tests:
+            key, own = test.looked.key, test.looked.own
+            if key == TAINT:
+                values[key] = list(sources)
+            elif test.looked.kind:
+                values[key] = read_reached(tool, test.looked, args, here)
+            elif own in places:
+                values[key] = list(places[own])
+            else:
+                value = write_plain(test.default if args.get(own) is None else args[own])
+                values[key] = [write_plain(each) for each in value] if type(value) in _LISTS else value
+                if not test.looked.place and not named.isdisjoint(each.strip() for each in _list_texts(values[key])):
+                    values[key] = _NamedPlace(tuple(places))
         return values
 
     def judge(self, values: Mapping[str, Any]) -> Verdict | None:
@@ -197,6 +202,12 @@ class CallerArgumentRules:
                 return self._say("deny", each, f"{each.rule} cannot be judged: {error}")
         return None
 
+    def list_says(self, values: Mapping[str, Any]) -> tuple[Consent, ...]:
+        """Return who may answer for each rule that asks about such a call."""
+        met = (each for each in self._asks if _may_be_met(each, values))
+        says = (replace(each.rule.consent, outside=any(test.name == TAINT for test in each.tests)) for each in met)
+        return tuple(dict.fromkeys(says))
+
     def _say(self, decision: Decision, by: BoundRule, reason: str) -> Verdict:
         origin = by.layer.origin
         place = f"{origin}, {by.layer.note}" if by.layer.note else origin
@@ -218,7 +229,14 @@ class _NamedPlace:
 
 
 def _list_texts(value: Any) -> list[str]:
-    return [each.strip() for each in (value if type(value) in _LISTS else [value]) if isinstance(each, str)]
+    return [each for each in (value if type(value) in _LISTS else [value]) if isinstance(each, str)]
+
+
+def _may_be_met(rule: BoundRule, values: Mapping[str, Any]) -> bool:
+    try:
+        return rule.is_met(values)
+    except UnjudgedError:
+        return True
 
 
 def _is_one_met(rules: Iterable[BoundRule], values: Mapping[str, Any]) -> bool:
@@ -249,8 +267,8 @@ def is_open(tool: Tool, when: str) -> bool:
 
 def _list_probes(tool: Tool, name: str) -> Sequence[Any]:
     """Return values of an argument that a condition which says something does not all hold for."""
-    own, place = place_of(tool, name)
-    known = _find_schema(tool, own)
+    looked = place_of(tool, name, takes=False)
+    known, place = _find_schema(tool, looked.own), looked.place
     if place:
         return [f"{each}/{each}" if place == "path" else f"https://{each}.{each}/" for each in _PROBES]
     if known.get("enum"):
@@ -261,20 +279,23 @@ def _list_probes(tool: Tool, name: str) -> Sequence[Any]:
 
 
 async def resolve_places(
-    rules: ArgumentRules,
-    tool: Tool,
-    args: Mapping[str, Any],
-    resolve: Callable[[str], Awaitable[str]],
-    sources: Collection[str] = (),
+    rules: ArgumentRules, tool: Tool, args: Mapping[str, Any], ports: Ports, sources: Collection[str] = ()
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """Return the arguments with every path that a rule looks at resolved, and what the rules look at."""
-    values, changed = rules.read(args, sources), dict[str, Any]()
-    for name in rules.paths:
-        value, own = values[name], place_of(tool, name)[0]
-        if isinstance(value, (list, tuple)):
-            values[name] = [await resolve(each) if isinstance(each, str) else each for each in value]
-        elif isinstance(value, str):
-            values[name] = await resolve(value)
-        if args.get(own) is not None and values[name] != args[own]:
-            changed[own] = values[name]
-    return ({**args, **changed} if changed else args), values
+    values, led, resolve = rules.read(args, sources, ports.here()), dict[str, str](), ports.workspace.resolve
+    for key in rules.paths:
+        if key.startswith(ANY):
+            values[key] = await resolve_wide(tool, values[key], args, resolve)
+            continue
+        for each in _list_texts(values[key]):
+            led[each] = await resolve(each)
+        values[key] = _put(led, values[key])
+    changed = {own: _put(led, args[own]) for own in tool.paths if led and args.get(own) is not None}
+    return ({**args, **changed} if any(changed[own] != args[own] for own in changed) else args), values
+
+
+def _put(led: Mapping[str, str], value: Any) -> Any:
+    """Return a path, or several, as where they lead to."""
+    if isinstance(value, (list, tuple)):
+        return [_put(led, each) for each in value]
+    return led.get(value, value) if isinstance(value, str) else value

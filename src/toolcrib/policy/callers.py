@@ -13,8 +13,9 @@ from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.names import fold_name
 
 from .chats import account_groups, find_groups
-from .resolve import is_owner, is_role, list_model_keys, model_family, resolve, sender_key, to_sender
-from .settings import GroupPolicy, PolicySettings, ToolsSettings
+from .identities import is_role, rules_of, sender_key, to_sender
+from .resolve import is_owner, list_model_keys, model_family, resolve
+from .settings import ChannelPolicy, GroupPolicy, PolicySettings, ToolsSettings
 
 ANYBODY = Sender(id="*")  # whoever the rules have no word about; no sender can be written so
 _Model = tuple[str | None, str | None]
@@ -26,6 +27,7 @@ class ChannelNames:
 
     senders: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
 
 
 _Named = Mapping[str, ChannelNames]
@@ -114,18 +116,32 @@ def list_places(policies: Sequence[PolicySettings], named: _Named) -> Iterator[C
         owns = [policy.channels[channel] for policy in policies if channel in policy.channels]
         there = named.get(channel, ChannelNames())
         owners = [*(policy.owners for policy in policies), *(own.owners for own in owns)]
-        members = (each for policy in policies for each in policy.roles.values())
+        members = (each for policy in policies for each in (*policy.roles.values(), map(str, policy.people)))
         known = [*chain.from_iterable((*owners, *members)), *there.senders]
-        for sender in _list_senders([(own.direct,) for own in owns if own.direct], known):
-            yield Caller(channel=channel, sender=sender)
-        for account in dict.fromkeys((None, *(name for own in owns for name in own.accounts))):
+        keys = [key for own in owns for each in _list_chats(own) for key in each.by_sender]
+        full = [each for each in (*known, *keys) if sender_key(each).channel == channel]
+        named_there = (*(name for own in owns for name in own.accounts), *there.accounts)
+        accounts = dict.fromkeys((None, *named_there, *filter(None, (sender_key(each).account for each in full))))
+        # where an account is another service, an id in full is somebody else on one that nothing names
+        is_apart = any(rules_of(policy.ids, channel).by_account for policy in policies)
+        apart = dict.fromkeys(map(to_sender, full if is_apart else ()))
+        yield from (Caller(channel=channel, account="*", sender=each) for each in apart)
+        direct = _list_senders([(own.direct,) for own in owns if own.direct], known)
+        yield from (Caller(channel=channel, account=account, sender=each) for account in accounts for each in direct)
+        for account in (*accounts, *(["*"] if apart else ())):
             keys = [key for own in owns for key in account_groups(own, account)]
             for group in _list_groups([*keys, *there.groups]):
                 for session in (None, *_list_rooms(channel, group, keys if group in there.groups else ())):
                     place = Caller(channel=channel, account=account, group=group, session=session)
                     who = (resolve(policy, place) for policy in policies)
                     entries = [tuple(find_groups(each, chat)) for each in who for chat in each.chats]
-                    yield from (replace(place, sender=sender) for sender in _list_senders(entries, known))
+                    found = _list_senders(entries, known) if account != "*" else apart
+                    yield from (replace(place, sender=sender) for sender in found)
+
+
+def _list_chats(own: ChannelPolicy) -> Iterator[GroupPolicy]:
+    yield from (own.direct,) if own.direct else ()
+    yield from chain(own.groups.values(), *(groups.values() for groups in own.accounts.values()))
 
 
 def _list_groups(keys: Iterable[str]) -> Iterator[str]:

@@ -1,26 +1,29 @@
 """The layers of chats: what a group, or direct messages, say about who speaks there, by sender, for all, by `*`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from toolcrib.define.caller import Sender
+from toolcrib.define import session
+from toolcrib.define.caller import Caller
 from toolcrib.define.names import fold_name
+from toolcrib.define.tool import PROGRAM
 from toolcrib.define.verdict import Layer, LayerName, Rule
 
-from .resolve import (
-    IDENTITIES,
-    NO_ROLES,
-    SENDER_TYPES,
-    GroupChat,
-    ResolvedCaller,
-    Roles,
+from .identities import (
+    NAMES,
+    SenderKey,
     SenderType,
+    fold_username,
+    identities_of,
     is_role,
+    name_value,
+    rules_of,
     sender_key,
-    sender_value,
 )
-from .settings import PROFILES, ChannelPolicy, GroupPolicy
+from .resolve import GroupChat, ResolvedCaller, holds
+from .settings import PROFILES, ChannelPolicy, GroupPolicy, PolicySettings, ScopeSettings
 
 _SILENT = Rule()
 
@@ -29,31 +32,69 @@ TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 
 
 def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
-    """Yield what the caller's own chat says and, each an AND, what the chats of its parents say."""
+    """Yield what the caller's own chat says, each an AND what the chats of its parents say, and what bounds guests."""
+    for name, _, groups in _list_chats(who):
+        yield from _first_group_layers(groups, who, name=name)
+    if not who.is_owner and who.settings.bounds_guests != "nowhere":
+        yield from _guest_layers(who)
+
+
+def _list_chats(who: ResolvedCaller) -> Iterator[tuple[LayerName, str, tuple[GroupPolicy, ...]]]:
+    """Yield where the caller speaks, as the layer and the path of each, with the entries that may speak about it."""
     for chat in who.chats:
-        yield from _first_group_layers(tuple(find_groups(who, chat)), who)
+        yield "group", f"channels.{chat.channel}.groups.{chat.id or '*'}", tuple(find_groups(who, chat))
     for channel in who.direct_channels:
-        yield from _direct_layers(who, channel)
+        policy = who.settings.channels.get(channel)
+        direct = policy.direct if policy else None
+        yield "direct", f"channels.{channel or '<channel>'}.direct", (direct,) if direct else ()
 
 
-def _direct_layers(who: ResolvedCaller, channel: str) -> Iterator[Layer]:
-    """Yield what holds in a channel's direct messages; a guest whom nothing there is meant for has but `messaging`."""
-    policy = who.settings.channels.get(channel)
-    direct = policy.direct if policy else None
-    if direct is not None:
-        yield from _first_group_layers((direct,), who, name="direct")
-    is_meant = direct and _is_provided_for(direct, who.caller.sender, who.settings.roles)
-    if who.settings.bounds_guests and not who.is_owner and not is_meant:
-        yield Layer("direct", "default", Rule(allow=PROFILES["messaging"]), f"messaging, {channel or '<channel>'}")
+def _guest_layers(who: ResolvedCaller) -> Iterator[Layer]:
+    """Yield what bounds whoever is not the owner, unless every chat of theirs says what they may have.
+
+    It is theirs by their own word: a session key that names one lifts nothing, and parents have spoken already.
+    """
+    settings = who.settings
+    if settings.bounds_guests == "direct":
+        for name, path, groups in _list_chats(who):
+            if name == "direct" and not _gave_before(groups, who):
+                channel = path.removeprefix("channels.").removesuffix(".direct")
+                yield Layer("direct", "default", Rule(allow=PROFILES["messaging"]), f"messaging, {channel}")
+        return
+    alone = replace(who, parents=(), caller=replace(who.caller, parents=()))
+    is_placed = session.to_channel(who.caller.channel or "") is not None
+    lacking = [path for _, path, groups in _list_chats(alone) if not _gives(groups, who)] if is_placed else [""]
+    rule = settings.guests_rule
+    if lacking and rule.allow is not None:
+        word = settings.guests if isinstance(settings.guests, str) else ""
+        yield Layer("guests", "tools.guests", rule, ", ".join((word, *filter(None, lacking[:1]))), spares=PROGRAM)
 
 
-def _is_provided_for(direct: GroupPolicy, sender: Sender | None, roles: Roles) -> bool:
-    """Tell whether a rule names the sender, or one for all says what they may have, not only what they may not."""
-    found = find_sender(direct.by_sender, sender, roles, wearable=False)
-    if any(sender_key(key)[0] != "*" for key, _, _ in found):
-        return True
-    lists = found[0][1] if found else direct.tools
-    return lists is not None and lists.rule().allow is not None
+def _gives(groups: Sequence[GroupPolicy], who: ResolvedCaller) -> bool:
+    """Tell whether the first entry that speaks about the sender says what they may have, and not by a mere name.
+
+    Of several roles each has to: nobody has more for being in one more.
+    """
+    for group in groups:
+        found = find_sender(group.by_sender, who.settings, who.caller, wearable=False)
+        if found:
+            return all(lists.gives and _is_proven(sender_key(key), who) for key, lists, _ in found)
+        if group.tools is not None:
+            return group.tools.gives
+    return False
+
+
+def _is_proven(key: SenderKey, who: ResolvedCaller) -> bool:
+    return key.kind not in NAMES and (key.kind != "role" or holds(who.settings, who.caller, key.value))
+
+
+def _gave_before(groups: Sequence[GroupPolicy], who: ResolvedCaller) -> bool:
+    """Tell whether the default of direct messages was lifted, for decisions from before that of all guests."""
+    for direct in groups:
+        found = find_sender(direct.by_sender, who.settings, who.caller, wearable=False)
+        lists = found[0][1] if found else direct.tools
+        return any(key.strip() != "*" for key, _, _ in found) or (lists is not None and lists.allow is not None)
+    return False
 
 
 def _first_group_layers(
@@ -64,15 +105,15 @@ def _first_group_layers(
     A rule found only by a name that anyone can take is joined by what applies without that name.
     """
     for group in groups:
-        found = find_sender(group.by_sender, who.caller.sender, who.settings.roles, wearable=wearable)
+        found = find_sender(group.by_sender, who.settings, who.caller, wearable=wearable)
         for key, lists, by_wearable in found:
             note = f"found by the name {by_wearable!r}, which anyone can take" if by_wearable else ""
             own: LayerName = "role" if is_role(key) else name
-            yield from _rule_layers(own, f"{group.origin}.toolsBySender.{key}", lists.rule(), note)
+            yield from _rule_layers(own, f"{group.origin}.toolsBySender.{key}", lists, note)
         if any(by_wearable for _, _, by_wearable in found):
             yield from _first_group_layers(groups, who, wearable=False, name=name)
         if not found and group.tools is not None:
-            yield from _rule_layers(name, f"{group.origin}.tools", group.tools.rule(), "")
+            yield from _rule_layers(name, f"{group.origin}.tools", group.tools, "")
         if found or group.tools is not None:
             return
 
@@ -81,45 +122,59 @@ Value = TypeVar("Value")
 
 
 def find_sender(
-    rules: Mapping[str, Value], sender: Sender | None, roles: Roles = NO_ROLES, *, wearable: bool = True
+    rules: Mapping[str, Value], settings: PolicySettings, caller: Caller, *, wearable: bool = True
 ) -> list[tuple[str, Value, str]]:
     """Return the key as written, its value, and the name that anyone can set, where it was found only through that.
 
     Tried in order: id, E.164, username, display name, roles, `*`. `wearable=False` leaves bare keys out for the names.
     Of several roles all count: nobody has more for being in one more.
     """
+    own = identities_of(caller, settings.ids)
+    where, fold = own[0][:2] if own else ("", ""), rules_of(settings.ids, own[0].channel if own else "").fold
     keys: dict[tuple[SenderType | None, str], tuple[str, Value]] = {}
     for written, value in rules.items():
-        keys.setdefault(sender_key(written), (written, value))
-    if (found := _find_exact(keys, sender, wearable=wearable)) is not None:
-        return [found]
+        key = sender_key(written)
+        if not key.channel or (key.channel, key.account) == where:
+            plain = key.value if key.kind else key.value.removeprefix("@")
+            for each in (key.value, plain):
+                keys.setdefault((key.kind, fold(each)), (written, value))
+    for identity in own:
+        exact = keys.get((identity.kind, identity.value)) or keys.get((None, identity.value))
+        if exact is not None:
+            return [(*exact, "")]
+    if (worn := _find_name(rules, caller, wearable=wearable)) is not None:
+        return [(worn[0], rules[worn[0]], worn[1])]
     held = list[tuple[str, Value, str]]()
-    for role, members in roles.items() if any(kind == "role" for kind, _ in keys) else ():
-        listed = {sender_key(each): (each, None) for each in members}
-        if (("role", role) in keys) and (member := _find_exact(listed, sender, wearable=wearable)) is not None:
-            held.append((*keys["role", role], member[2]))
+    for role, members in settings.roles.items() if any(kind == "role" for kind, _ in keys) else ():
+        if (entry := keys.get(("role", role))) is None:
+            continue
+        if holds(settings, caller, role):
+            held.append((*entry, ""))
+        elif (member := _find_name(members, caller, wearable=wearable)) is not None:
+            held.append((*entry, member[1]))
     rest = keys.get(("*", "*"))
     return held or ([] if rest is None else [(*rest, "")])
 
 
-def _find_exact(
-    keys: Mapping[tuple[SenderType | None, str], tuple[str, Value]], sender: Sender | None, *, wearable: bool
-) -> tuple[str, Value, str] | None:
-    """Return what is written about this very sender."""
-    for kind in SENDER_TYPES:
-        name = sender_value(sender, kind)
-        if not name:
-            continue
-        typed = keys.get((kind, name))
-        if typed is not None:
-            return (*typed, "")
-        bare = keys.get((None, name))
-        if bare is not None and (kind in IDENTITIES or wearable):
-            return (*bare, "" if kind in IDENTITIES else bare[0])
+def _find_name(keys: Iterable[str], caller: Caller, *, wearable: bool) -> tuple[str, str] | None:
+    """Return the key that is a name of the sender, and the name where the key does not say that it is one."""
+    for kind in NAMES if caller.sender else ():
+        name = name_value(caller.sender, kind)
+        for each in keys if name else ():
+            key = sender_key(each)
+            if key.kind == kind and key.value == name:
+                return each, ""
+        for each in keys if name and wearable else ():
+            if sender_key(each).kind is None and fold_username(each) == name:
+                return each, each
     return None
 
 
-def _rule_layers(name: LayerName, origin: str, rule: Rule, note: str) -> Iterator[Layer]:
+def _rule_layers(name: LayerName, origin: str, lists: ScopeSettings, note: str) -> Iterator[Layer]:
+    rule = lists.rule()
+    if lists.profile is not None:
+        words = f"{lists.profile}, {note}" if note else lists.profile
+        yield Layer(name, f"{origin}.profile", replace(rule.of("also"), allow=PROFILES[lists.profile]), words)
     yield Layer(name, origin, rule.of("allow", "also", "deny"), note)
     if (asked := rule.of("ask")) != _SILENT:
         yield Layer("ask", f"{origin}.ask", asked, note)

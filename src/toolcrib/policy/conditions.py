@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
-from urllib.parse import unquote
 
 import re2
 
 from toolcrib.define.display import strip_invisible
-from toolcrib.define.egress import is_network, names_host, read_host, read_url
+from toolcrib.define.egress import decode_fully, is_network, names_host, read_host, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import fold_path
 from toolcrib.define.names import fold_name
@@ -109,9 +108,9 @@ def _check_host(entry: str, name: str) -> None:
         ) from None
 
 
-def _compile(pattern: str, name: str = "") -> Any:
+def _compile(pattern: str, name: str = "", *, any_case: bool = False) -> Any:
     options = re2.Options()
-    options.log_errors, options.dot_nl = False, True
+    options.log_errors, options.dot_nl, options.case_sensitive = False, True, not any_case
     try:
         return re2.compile(pattern, options)
     except re2.error:
@@ -229,17 +228,18 @@ def _at_url(glob: str, *, takes: bool) -> Holds:
         glob = read_url(glob).url
     except ToolError:  # its host is a pattern, or it is none that could be met
         glob += "/" * (not glob.endswith("*") and "/" not in glob.partition("://")[2])
-    test = _like(glob, takes=takes)
+    test, test_plain = _like(glob, takes=takes), _like(decode_fully(glob), takes=takes)
 
     def holds(value: Any) -> bool:
         found = read_url(_text(value))
         path, mark, query = found.target.partition("?")
-        plain = unquote(path).replace("\\", "/")
+        plain = decode_fully(path).replace("\\", "/")
         if not takes:
             return test(found.url) and ".." not in plain.split("/")
         level = f"/{posixpath.normpath(plain).strip('/')}"
         level += "/" * (plain.endswith("/") and level != "/")
-        return test(found.url) or test(f"{found.url.removesuffix(found.target)}{level}{mark}{unquote(query)}")
+        decoded = f"{found.url.removesuffix(found.target)}{level}{mark}{decode_fully(query)}"
+        return test(found.url) or test(decoded) or test_plain(decoded)
 
     return holds
 
@@ -260,13 +260,13 @@ def _at_host_or_like(wanted: str, otherwise: Holds, *, takes: bool) -> Holds:
             return otherwise(text)
         if _ADDRESS.fullmatch(text) or (is_whole and not takes):
             return test(text) or (takes and otherwise(text))
-        found = map(test, _list_addresses(text))
+        found = map(test, list_addresses(text))
         return any(found) or otherwise(text) if takes else otherwise(text) and all(found)
 
     return holds
 
 
-def _list_addresses(text: str) -> Iterator[str]:
+def list_addresses(text: str) -> Iterator[str]:
     """Yield the addresses that a forgiving client may read in a text: no scheme, `\\` for `/`, tabs anywhere."""
     rest = _DROPPED.sub("", strip_invisible(text)).strip(" <>\"'").replace("\\", "/")
     for at in range(_MAX_SCHEMES):
@@ -302,9 +302,17 @@ def _one_of(wanted: Sequence[Any], place: Place, takes: bool, roots: Roots) -> H
     return holds
 
 
-def _matching(pattern: str, _place: Place, _takes: bool, _: Roots) -> Holds:
+def _matching(pattern: str, _place: Place, takes: bool, _: Roots) -> Holds:
     search = _compile(pattern).search
-    return lambda value: search(_readable(_text(value))) is not None
+    if not takes:
+        return lambda value: search(_readable(_text(value))) is not None
+    search_folded = _compile(pattern, any_case=True).search
+
+    def holds(value: Any) -> bool:
+        text = _text(value)
+        return search(_readable(text)) is not None or search_folded(_readable(_fold(f"|{text}|")[1:-1])) is not None
+
+    return holds
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Place, bool, Roots], Holds]] = {

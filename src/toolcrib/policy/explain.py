@@ -4,15 +4,16 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+from toolcrib.define.context import Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, Layer, LayerStep, Selection, Verdict
 from toolcrib.define.web import WayOut
 
 from .arguments import resolve_places
+from .reach import read_declared
 from .resolve import ResolvedCaller
 
-Resolver = Callable[[str], Awaitable[str]]
 COLUMNS = ("tool", "verdict", "layer", "because")
 
 
@@ -38,7 +39,7 @@ def verdict_json(verdict: Verdict, tool: Tool) -> dict[str, Any]:
 def caller_json(who: ResolvedCaller) -> dict[str, Any]:
     """Return who was asked about, with what was decided about them."""
     told = asdict(replace(who.caller, agent=who.agent, owner=who.is_owner, sandboxed=who.is_sandboxed))
-    del told["parent_models"]
+    del told["parent_models"], told["made_through"], told["door"]
     return {**told, "parents": list(who.caller.parents)}
 
 
@@ -97,7 +98,7 @@ async def judge_call(
     belt: Selection,
     tool: Tool,
     call: tuple[Mapping[str, Any], Collection[str]],
-    resolve: Resolver,
+    ports: Ports,
     way_out: WayOut,
 ) -> JudgedCall:
     """Return what the rules about arguments, and those about hosts, say of a call.
@@ -109,16 +110,14 @@ async def judge_call(
     found = list[Verdict]()
     if rules is not None:
         try:
-            args, values = await resolve_places(rules, tool, args, resolve, sources)
+            args, values = await resolve_places(rules, tool, args, ports, sources)
         except ToolError as error:
             said = Verdict(tool.name, "deny", "argument", None, None, str(error), "call it with other arguments")
             return JudgedCall([said], args)
         passed = Verdict(tool.name, "allow", "argument", None, None, "passes every rule about its arguments", None)
         found.append(rules.judge(values) or passed)
-    places = tool.read_places(args) if tool.read_places else args
-    for value in (places.get(name) for name in tool.urls):
-        for url in [value] if isinstance(value, str) else value or ():
-            found += await _judge_host(tool.name, url, way_out.explain)
+    for url in read_declared(tool, "url", args):
+        found += await _judge_host(tool.name, url, way_out.explain)
     if tool.source.startswith("mcp:"):
         found += await _judge_host(tool.name, tool.source, way_out.explain_server)
     listed = way_out.rules()
@@ -156,13 +155,14 @@ _VALUE_MEANINGS = {
     "workspaceAccess": "its files are out of reach",
     "mode": "nothing is handed over",
     "security": "no command runs",
-    "default": "in a direct message a sender whom no rule names has no more",
+    "default": "in a direct message a sender whom no rule names has no more",  # of decisions from before `guests`
+    "guests": "whoever is not the owner has no more, unless a rule of the chat says what they may have",
 }
 
 
 def value_at_origin(layer: Layer) -> str | None:
     """Return the value that stands at the layer's origin where that is no list: the profile's name, the depth."""
-    return layer.note.partition(",")[0] if _leaf(layer) in _VALUE_MEANINGS else None
+    return layer.note.partition(",")[0] or None if _leaf(layer) in _VALUE_MEANINGS else None
 
 
 def reason_for(layer: Layer, decision: Decision, rule: str | None) -> str:
@@ -173,7 +173,7 @@ def reason_for(layer: Layer, decision: Decision, rule: str | None) -> str:
     if value is not None:
         note = layer.note.removeprefix(value)
         return f"{_VALUE_MEANINGS[_leaf(layer)]} ({layer.origin}={value}{note})"
-    place = f"{layer.origin}, {layer.note}" if layer.note else layer.origin
+    place = ", ".join((layer.origin, *filter(None, layer.note.split(", "))))
     if rule is not None:
         return f"deny has {rule!r} ({place})"
     if layer.rule.allow == () and not layer.rule.when:
@@ -199,9 +199,11 @@ def remedy_for(tool: Tool, layer: Layer, decision: Decision, rule: str | None) -
     if leaf == "profile":
         scope = layer.origin.removesuffix(".profile")
         return f"add {tool.name!r} to {scope}.alsoAllow or choose a wider {layer.origin}"
-    if leaf == "default":
-        direct = f"channels.{layer.note.rpartition(', ')[2]}.direct"
-        return f"name the sender in {direct}.toolsBySender, or write in {direct}.tools.allow what everybody may have"
+    if layer.name == "guests":
+        chat = layer.note.rpartition(", ")[2]
+        if "." not in chat:
+            return "name a channel for the caller, and write what they may have in its rules"
+        return f"write {tool.name!r} into the `allow` of the sender in {chat}.toolsBySender, or of all in {chat}.tools"
     if leaf in _VALUE_MEANINGS:
         return f"change {layer.origin}"
     allow, deny = ("include", "exclude") if leaf == "subagents" else ("allow", "deny")

@@ -1,6 +1,6 @@
 """The gate: tools and layers in, a Selection out, with a Verdict for every tool made when somebody asks for it.
 
-Judged in order: source, owner, requires, the nine layers, ask. Within a layer deny comes first, so an allow entry can
+Judged in order: source, owner, requires, the layers, ask. Within a layer deny comes first, so an allow entry can
 never widen a denial; over the layers every one is an AND, so their order changes who is named, never what is left.
 """
 
@@ -11,7 +11,9 @@ from toolcrib.define.names import beginning_of, fold_name
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import (
     LAYERS,
+    OWNERS_CONSENT,
     ArgumentRule,
+    Consent,
     Decision,
     Layer,
     LayerName,
@@ -34,10 +36,11 @@ _ADDITIVE: frozenset[LayerName] = frozenset(
 
 # silent about whom they do not concern
 _ELSEWHERE: frozenset[LayerName] = frozenset(
-    {"source", "direct", "role", "job", "argument", "hosts", "taint", "grant", "quota"}
+    {"source", "direct", "role", "guests", "job", "argument", "hosts", "taint", "grant", "quota"}
 )
 
 
+PASSES = "passes every layer"
 _GIVES = frozenset({"allow", "also"})
 _NO_ENTRIES: tuple[tuple[ArgumentRule, RuleMatcher], ...] = ()
 
@@ -69,32 +72,41 @@ def gate(tools: Mapping[str, Tool], groups: Groups, layers: Sequence[Layer], fac
         verdicts=Verdicts(tools, judge.verdict),
         steps=judge.steps,
         rules_about=judge.rules_about if judge.argued else None,
+        says_about=judge.says_about,
     )
 
 
 class _CompiledLayer:
     """One layer, its lists ready to be asked."""
 
-    __slots__ = ("allow", "argued", "ask", "deny", "gives", "layer", "lends_exec", "said", "stated")
+    __slots__ = (
+        "allow", "always", "argued", "ask", "asks", "deny", "gives", "layer", "lends_exec", "said", "spared", "stated",
+    )  # fmt: skip
 
     def __init__(self, layer: Layer, inventory: Inventory, *, additive: bool) -> None:
         rule = layer.rule
         self.layer = layer
         self.stated = value_at_origin(layer)
         self.said: dict[str | None, str] = {}
+        of = layer.spares
+        self.spared = frozenset(name for name, tool in inventory.tools.items() if tool.source == of if of)
         within = beginning_of(layer.source or "")
         self.deny = matcher_for(rule.deny, inventory, within=within) if rule.deny else None
-        self.ask = matcher_for(rule.ask, inventory) if rule.ask else None
+        self.ask = self.asks = matcher_for(rule.ask, inventory) if rule.ask else None
         self.allow: RuleMatcher | None = None
         if rule.allow is not None and not (additive and layer.name in _ADDITIVE and is_plugin_only(rule, inventory)):
             self.allow = matcher_for((*rule.allow, *rule.also), inventory, permits=True, within=within)
         # each entry about arguments by itself: what two permit together none of them may permit
-        self.argued = self.gives = _NO_ENTRIES
+        self.argued = self.gives = self.always = _NO_ENTRIES
         if rule.when:
-            self.argued = tuple(
+            entries = tuple(
                 (each, matcher_for((each.tool,), inventory, permits=each.kind in _GIVES, within=within))
                 for each in rule.when
             )
+            self.argued = tuple(pair for pair in entries if not pair[0].is_always)
+            self.always = tuple(pair for pair in entries if pair[0].is_always)
+            if self.always:
+                self.asks = matcher_for((*rule.ask, *(each.tool for each, _ in self.always)), inventory)
             self.gives = tuple(pair for pair in self.argued if pair[0].kind in _GIVES) if self.allow is not None else ()
         # where exec passes, apply_patch passes too, unless this very rule denies it
         self.lends_exec = self.allow is not None and self.passes("exec")
@@ -112,10 +124,13 @@ class _CompiledLayer:
         missing = self.allow.reject(names)
         for _, matcher in self.gives:
             missing -= matcher.select(missing)
-        return denied | (missing - {"apply_patch"} if self.lends_exec else missing)
+        refused = denied | (missing - {"apply_patch"} if self.lends_exec else missing)
+        return refused - self.spared
 
     def judge(self, name: str) -> tuple[Decision, str | None]:
         """Return the decision on one tool and the entry, as written, that made it."""
+        if name in self.spared:
+            return "allow", None
         if self.deny is not None:
             entry = self.deny.entry_for(name)
             if entry is not None:
@@ -127,11 +142,17 @@ class _CompiledLayer:
             if entry is None:
                 entry = next((str(rule) for rule, matcher in self.gives if matcher.entry_for(name)), None)
             return ("deny", self.stated) if entry is None else ("allow", self.stated or entry)
-        if self.ask is not None:
-            entry = self.ask.entry_for(name)
+        if self.asks is not None:
+            entry = self.asks.entry_for(name)
             if entry is not None:
                 return "ask", entry
         return "allow", None
+
+    def list_says(self, name: str) -> Iterator[Consent]:
+        """Yield who may answer for each entry that asks about every call of a tool."""
+        if self.ask is not None and self.ask.entry_for(name) is not None:
+            yield OWNERS_CONSENT
+        yield from (rule.consent for rule, matcher in self.always if matcher.entry_for(name) is not None)
 
     def list_takers(self, tool: Tool, roots: Roots) -> Iterator[BoundRule]:
         """Yield the entries that take calls of a tool away, or ask about them."""
@@ -142,7 +163,7 @@ class _CompiledLayer:
     def list_givers(self, tool: Tool, roots: Roots) -> tuple[BoundRule, ...]:
         """Return the entries of which one must hold; none where the tool passes anyway, or is denied anyway."""
         name, allow = tool.name, self.allow
-        if allow is None or allow.entry_for(name) or (self.lends_exec and name == "apply_patch"):
+        if allow is None or name in self.spared or allow.entry_for(name) or (self.lends_exec and name == "apply_patch"):
             return ()
         given = (rule for rule, matcher in self.gives if matcher.entry_for(name))
         return tuple(BoundRule.of(rule, self.layer, tool, roots) for rule in given)
@@ -175,7 +196,7 @@ class _Judge:
                 self.sources.setdefault(layer.source, []).append(each)
             else:
                 (self.asks if layer.name == "ask" else self.everywhere).append(each)
-        self.argued = [layer for layer in layers if layer.rule.when]
+        self.argued = any(not each.is_always for layer in layers for each in layer.rule.when)
         self.bound: dict[str, CallerArgumentRules | None] = {}
         # name to what decided: the tool's own fields, the first layer that denies, the first that asks
         self.own = dict(self._find_own_denials())
@@ -194,8 +215,8 @@ class _Judge:
                 self.denied.update(dict.fromkeys(refused, each))
                 names = names - refused
         for each in reversed(self.asks):
-            if each.ask is not None:
-                self.asked.update(dict.fromkeys(each.ask.select(names), each))
+            if each.asks is not None:
+                self.asked.update(dict.fromkeys(each.asks.select(names), each))
         return names
 
     def _find_own_denials(self) -> Iterator[tuple[str, tuple[LayerStep, Layer | None]]]:
@@ -230,7 +251,7 @@ class _Judge:
         if each is not None:
             return each.verdict(tool)
         lender = self._lender(name) if name == "apply_patch" else None
-        reason = f"passes all 9 layers, with 'exec' ({lender.origin})" if lender else "passes all 9 layers"
+        reason = f"{PASSES}, with 'exec' ({lender.origin})" if lender else PASSES
         return Verdict(name, "allow", None, None, None, reason, None)
 
     def _lender(self, name: str) -> Layer | None:
@@ -248,6 +269,10 @@ class _Judge:
         gives = [found for each in layers if (found := each.list_givers(tool, self.facts.roots))]
         self.bound[name] = CallerArgumentRules(tool, takes, gives) if takes or gives else None
         return self.bound[name]
+
+    def says_about(self, name: str) -> tuple[Consent, ...]:
+        """Return who may answer for each rule that asks about every call of a tool."""
+        return tuple(dict.fromkeys(say for each in self.asks for say in each.list_says(name))) or (OWNERS_CONSENT,)
 
     def steps(self, name: str) -> tuple[LayerStep, ...]:
         """Return what every layer says about one tool, in order; of several of one name, the one that decides."""

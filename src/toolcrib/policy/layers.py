@@ -1,4 +1,4 @@
-"""Settings and a caller to the nine named layers, each with the path it came from. Pure.
+"""Settings and a caller to the named layers, each with the path it came from. Pure.
 
     profile → provider-profile → global → global-provider → agent → agent-provider → group → sandbox → subagent
 
@@ -50,6 +50,7 @@ def layers_of(who: ResolvedCaller) -> tuple[Layer, ...]:
         found.append(Layer("profile", "only", Rule(allow=settings.only)))
     found += [
         *_scope_layers(who.scopes, who.model_keys),
+        *_maker_layers(who),
         *chat_layers(who),
         *_sandbox_layers(who),
         *_subagent_layers(who),
@@ -187,6 +188,16 @@ def _depth_layers(who: ResolvedCaller) -> Iterator[Layer]:
         yield Layer("subagent", place, Rule(deny=("group:agents", "sessions_spawn")), note)
 
 
+def _maker_layers(who: ResolvedCaller) -> Iterator[Layer]:
+    """Yield what rules say about the models of those who wanted this done: it never does what one of them must not."""
+    seen = {_layer_identity(layer) for layer in _scope_layers(who.scopes, who.model_keys)} if who.makers else set()
+    for name, maker in zip(who.caller.made_through, who.makers, strict=True):
+        for layer in _scope_layers(maker.scopes, maker.model_keys, f"of {name}, which wanted this done"):
+            if _layer_identity(layer) not in seen:
+                seen.add(_layer_identity(layer))
+                yield layer
+
+
 def _ceiling_layers(who: ResolvedCaller) -> Iterator[Layer]:
     """Yield the layers of every parent's scope: a child never has what one of them lacks.
 
@@ -195,7 +206,7 @@ def _ceiling_layers(who: ResolvedCaller) -> Iterator[Layer]:
     seen = {_layer_identity(layer) for layer in _scope_layers(who.scopes, who.model_keys)} if who.parents else set()
     for name, parent in zip(who.caller.parents, who.parents, strict=True):
         note = f"of the parent {name!r}"
-        for model_keys in dict.fromkeys((parent.model_keys, who.model_keys)):
+        for model_keys in dict.fromkeys((parent.model_keys, who.model_keys, *(each.model_keys for each in who.makers))):
             for layer in _scope_layers(parent.scopes, model_keys, note):
                 if _layer_identity(layer) not in seen:
                     seen.add(_layer_identity(layer))

@@ -7,6 +7,7 @@ dropped-deny  a rule that replaces another leaves out its deny       worn       
 dropped-profile  ... or its profile                                  expect       an `expect` entry does not hold
 outside       text from outside reaches what sends or runs, and nobody is asked
 around        what is denied by path another tool can do
+guests        nothing bounds whoever is not the owner, or an entry of a chat gives them nothing
 """
 
 import itertools
@@ -21,9 +22,11 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection, Verdict
 
 from .gate import is_plugin_only
-from .lint_arguments import check_roles, explain_dead, find_ways_around
+from .identities import SENDER_TYPES, SenderKey, fold_username, sender_key, to_sender
+from .lint_arguments import explain_dead, find_ways_around
+from .lint_chats import check_guests, check_roles
 from .match import Groups, Inventory, is_glob, list_meant, matcher_for
-from .resolve import is_owner, model_family, sender_key
+from .resolve import is_owner, model_family
 from .settings import (
     PROFILES,
     SANDBOX_DENY,
@@ -38,7 +41,7 @@ from .taint import list_taint_rules, taint_rules_for
 FindingKind = Literal[
     "unknown", "dead", "shadowed", "empty", "plugin-only", "widening", "dropped-deny", "dropped-profile", "worn",
     "around", "expect", "agent", "collision", "mcp", "plugin", "skill", "ignored", "unused", "permissions", "shared",
-    "loss", "unset", "outside", "shadow",
+    "loss", "unset", "outside", "shadow", "guests",
 ]  # fmt: skip
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -106,6 +109,8 @@ def lint(
     found += _check_replaced(settings, inventory)
     found += _check_senders(settings)
     found += _check_sources(settings, inventory)
+    for each in check_guests(settings):
+        found.append(Finding("guests", "warning" if each.is_open else "note", each.origin, each.message, each.remedy))
     found += itertools.starmap(_warn, check_roles(settings.roles, _list_keys(settings)))
     if belt_for is not None:
         for expect in expects:
@@ -319,9 +324,10 @@ def _report_dropped(origin: str, broader: str, dropped: set[str]) -> Finding:
 def _check_senders(settings: PolicySettings) -> Iterator[Finding]:
     """Typed `username:` and `name:` keys: the operator's word, but anyone can take such a name."""
     for group in (group for groups in _group_lists(settings) for group in groups.values()):
-        seen: dict[tuple[str | None, str], str] = {}
+        seen: dict[SenderKey, str] = {}
         for key in group.by_sender:
-            kind, _ = typed = sender_key(key)
+            kind = (typed := sender_key(key)).kind
+            typed = typed if kind else typed._replace(value=fold_username(typed.value))
             origin = f"{group.origin}.toolsBySender.{key}"
             if kind in ("username", "name"):
                 what = f"rights by {kind}: anyone can call themselves {key.partition(':')[2]!r}"
@@ -379,8 +385,7 @@ def _list_readers(settings: PolicySettings) -> Iterator[tuple[str, Caller]]:
     for name, channel in settings.channels.items():
         for id, group in {"": channel.direct, **channel.groups}.items():
             for key in (*(group.by_sender if group else ()), "*"):
-                kind, value = sender_key(key)
-                sender = Sender(**{kind: value}) if kind in ("e164", "username", "name") else Sender(id=value or "*")
+                sender = to_sender(key) if sender_key(key).kind in SENDER_TYPES else Sender(id=key.strip())
                 caller = Caller(channel=name, group=id or None, sender=sender)
                 if not is_owner(settings, caller):
                     yield f"{key} in {name}{f', group {id}' if id else ''}", replace(caller, owner=False)

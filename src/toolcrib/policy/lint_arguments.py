@@ -1,20 +1,19 @@
-"""Lint of rules about arguments: conditions that can never hold, denies that another tool gets around; and of roles."""
+"""Lint of rules about arguments: conditions that can never hold, denies that another tool gets around."""
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 from toolcrib.define.names import nearest
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRule, Rule
 
-from .arguments import TAINT, place_of
+from .arguments import TAINT
 from .conditions import Roots, UnjudgedError, make_test
-from .resolve import Roles, sender_key
+from .reach import place_of
 
-RoleFlaw = Literal["empty", "shadowed", "worn", "unknown"]
 Match = Callable[[str], set[str]]
 
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -29,21 +28,24 @@ def explain_dead(rule: ArgumentRule, tools: Iterable[Tool], roots: Roots = ()) -
     """Say why a condition can hold for no call of these tools, "" when it can for some; `roots` spell workspaces."""
     why, when = "", json.loads(rule.when).items()
     for tool in tools:
-        found = [each for name, wanted in when if (each := _explain_never(tool, name, wanted, roots))]
+        takes = rule.kind in ("deny", "ask")
+        found = [each for name, wanted in when if (each := _explain_never(tool, name, wanted, roots, takes=takes))]
         if not found:
             return ""
         why = why or found[0]
     return why
 
 
-def _explain_never(tool: Tool, name: str, wanted: Any, roots: Roots) -> str:
-    own, place = place_of(tool, name)
+def _explain_never(tool: Tool, name: str, wanted: Any, roots: Roots, *, takes: bool) -> str:
+    _, own, place, kind = place_of(tool, name, takes=takes)
     schema, known = tool.parameters, tool.parameters.get("properties", {})
     tests = wanted if isinstance(wanted, Mapping) else {"in": [wanted]}
-    if place or name == TAINT:
+    if place or kind or name == TAINT:
         known = {**known, own: {"type": "string"}}
     if own not in known:
         close = nearest(name, [*known, *tool.aliases, *tool.paths, *tool.urls])
+        if tool.commands and name in ("path", "url"):
+            return f"{tool.name} runs commands, and what they reach nobody can say"
         hint = f"; did you mean {close[0]!r}?" if close else ""
         return "" if schema.get("additionalProperties", False) else f"{tool.name} has no argument {name!r}{hint}"
     if tests.get("min", 0) > tests.get("max", tests.get("min", 0)):
@@ -102,32 +104,16 @@ def find_ways_around(
     """Return the tools that can do by another name what an entry denies by path; `shut` are those denied outright."""
     wanted = json.loads(rule.when)
     named = [tools[name] for name in sorted(match(rule.tool))]
-    if not any(place_of(tool, name)[1] == "path" for tool in named for name in wanted):
+    if not any(place_of(tool, name, takes=True).place == "path" for tool in named for name in wanted):
         return []
-    effects = {"write"} if any("write" in tool.effects for tool in named) else {"read"}
-    alike = {name for each in scope.when if each.kind == "deny" and each.when == rule.when for name in match(each.tool)}
+    effects = {each for tool in named for each in tool.effects & {"read", "write"}}
+    effects |= {"send"} if "read" in effects else set()
+    same = [each for each in scope.when if each.kind == "deny" and each.when == rule.when]
+    alike = {name for each in same for name in match(each.tool) if not tools[name].commands}
     # what runs programs reaches every file; what is searched or listed is judged by the argument, too
-    others = (tool for tool in tools.values() if (tool.paths and tool.effects & effects) or "execute" in tool.effects)
-    return [tool.name for tool in others if tool.has_body and tool.name not in alike | shut]
+    others = (each for each in tools.values() if each.commands or (_opens_files(each) and each.effects & effects))
+    return [each.name for each in others if each.has_body and each.name not in alike | shut]
 
 
-def check_roles(roles: Roles, used: Iterable[tuple[str, str]]) -> Iterator[tuple[RoleFlaw, str, str, str]]:
-    """Yield kind, place, words and remedy of roles that are empty, twins or unknown; `used` are keys and places."""
-    seen: dict[frozenset[Any], str] = {}
-    for name, members in roles.items():
-        held = frozenset(map(sender_key, members))
-        if not held:
-            yield "empty", f"roles.{name}", f"role {name!r} holds nobody", "list its senders, or take it out"
-        elif (first := seen.setdefault(held, name)) != name:
-            what = f"role {name!r} holds the same senders as {first!r}"
-            yield "shadowed", f"roles.{name}", what, "use one of the two"
-        for member in members:
-            if sender_key(member)[0] in ("username", "name"):
-                what = f"{member!r} is a name that anyone can take, and all that the role may have with it"
-                yield "worn", f"roles.{name}", what, "use id: or e164:"
-    for key, place in used:
-        kind, role = sender_key(key)
-        if kind == "role" and role not in roles:
-            close = nearest(role, roles)
-            remedy = f"did you mean 'role:{close[0]}'?" if close else "write it under roles, or take it out"
-            yield "unknown", place, f"there is no role {role!r}, so that this is nobody", remedy
+def _opens_files(tool: Tool) -> bool:
+    return bool(tool.paths) or (tool.says_nothing and "execute" in tool.effects)

@@ -4,14 +4,14 @@ Session keys, owners and parents are read here and nowhere else; layers, chats, 
 subagents look at fields of a `ResolvedCaller`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from toolcrib.define import session
-from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.caller import Caller
 from toolcrib.define.names import fold_name
 
+from .identities import Identity, identities_of, sender_key
 from .settings import PolicySettings, SubagentSettings, ToolsSettings
 
 # Providers that are another one under a different name; a hyphenated name belongs to what stands before the hyphen.
@@ -40,7 +40,8 @@ class ResolvedCaller:
 
     `scopes` are the tools sections about it with the place of each, everybody's first, its agent's behind it. `chat` is
     the group that its key names. `model_keys` are what `byProvider` may call its model, the most exact first. `depth`
-    counts who started one another before a subagent was; `parents` are they, outermost first.
+    counts who started one another before a subagent was; `parents` are they, outermost first. `makers` are the caller
+    itself as it was where somebody spoke through another model and wanted this done later.
     """
 
     settings: PolicySettings
@@ -54,6 +55,7 @@ class ResolvedCaller:
     is_subagent: bool
     depth: int
     parents: "tuple[ResolvedCaller, ...]"
+    makers: "tuple[ResolvedCaller, ...]" = ()
 
     @property
     def family(self) -> str:
@@ -67,13 +69,15 @@ class ResolvedCaller:
         for channel, group, chat in dict.fromkeys((own, *((None, None, parent.chat) for parent in self.parents))):
             name = session.to_channel(channel or (chat.channel if chat else ""))
             id = (group or (chat.id if chat else "")).lower()
-            if name and id:
+            if name and (id or group is not None):  # of a group that cannot be read it is known that it is one
                 yield GroupChat(name, id, chat.id.lower() if chat and "/" in id else None)
 
     @property
     def direct_channels(self) -> Iterator[str]:
         """The channels whose direct messages it writes, by its own word or by a key's, its parents' too; "" unnamed."""
-        own = session.to_channel(self.caller.channel or "") if self.caller.group is None else None
+        channel, group = self.caller.channel, self.caller.group
+        is_unread = "" in (channel, group)  # where that cannot be read it may be one
+        own = session.to_channel(channel or "") or "" if is_unread or (channel and group is None) else None
         keys = (session.direct_from_key(key) for key in (self.caller.session or "", *self.caller.parents))
         yield from dict.fromkeys(each or own or "" for each in (own, *keys) if each is not None)
 
@@ -95,8 +99,9 @@ class ResolvedCaller:
 
     @property
     def ceiling(self) -> "tuple[ResolvedCaller, ...]":
-        """Those whose rights bound this caller's: its parents, unless its mode is `own`."""
-        return self.parents if self.parents and self.subagents_by("mode")[1].mode != "own" else ()
+        """Those whose rights bound this caller's: its parents, unless its mode is `own`, and its makers in any mode."""
+        is_bound = bool(self.parents) and self.subagents_by("mode")[1].mode != "own"
+        return (*self.parents, *self.makers) if is_bound else self.makers
 
 
 def resolve(settings: PolicySettings, caller: Caller) -> ResolvedCaller:
@@ -111,6 +116,8 @@ def resolve(settings: PolicySettings, caller: Caller) -> ResolvedCaller:
 def _resolve(settings: PolicySettings, caller: Caller, key: str, parents: tuple[ResolvedCaller, ...]) -> ResolvedCaller:
     agent = agent_of(caller)
     own = settings.agents.get(agent)
+    spoken = (name.partition(":") for name in caller.made_through)
+    before = (replace(caller, provider=one or None, model=rest or None, made_through=()) for one, _, rest in spoken)
     mode = own.sandbox if own and own.sandbox else settings.sandbox
     everybody = ("tools", settings.tools)
     return ResolvedCaller(
@@ -125,6 +132,7 @@ def _resolve(settings: PolicySettings, caller: Caller, key: str, parents: tuple[
         is_subagent=bool(parents) or _claims_subagent(caller.session or ""),
         depth=_depth(settings, caller) if parents else 1,
         parents=parents,
+        makers=tuple(_resolve(settings, each, key, parents) for each in before),
     )
 
 
@@ -167,30 +175,69 @@ def _is_main(caller: Caller) -> bool:
     return caller.group is None and not caller.parents
 
 
-# Owners and senders
+# Persons, owners and lists
 
-SenderType = Literal["id", "e164", "username", "name", "role", "*"]
 
-Roles = Mapping[str, Sequence[str]]
-NO_ROLES: Roles = {}
-IDENTITIES: tuple[SenderType, ...] = ("id", "e164")
-SENDER_TYPES: tuple[SenderType, ...] = (*IDENTITIES, "username", "name")
+def person_of(settings: PolicySettings, caller: Caller) -> str:
+    """Return who is behind a caller as one text that nobody else has, "" where that is not known.
+
+    It is a person of `people`, else the typed id: names never count.
+    """
+    own = () if caller.is_nobody else identities_of(caller, settings.ids)
+    name = next((settings.people[each] for each in own if each in settings.people), "")
+    return f"person:{name}" if name else str(own[0]) if own else ""
 
 
 def is_owner(settings: PolicySettings, caller: Caller) -> bool:
-    """Tell whether the caller is the owner: said so by its maker, or listed by id or E.164."""
+    """Tell whether the caller is the owner: said so by its maker, or listed by id or E.164, as the person they are."""
     if caller.owner is not None:
         return caller.owner
-    channel = settings.channels.get(session.to_channel(caller.channel or "") or "")
-    listed = (*settings.owners, *(channel.owners if channel else ()))
-    return is_listed(caller.sender, listed)
+    return is_among(settings, caller, settings.owners) or any(
+        is_among(settings, caller, channel.owners, at=name) for name, channel in settings.channels.items()
+    )
+
+
+def is_among(settings: PolicySettings, caller: Caller, listed: Iterable[str], *, at: str | None = None) -> bool:
+    """Tell whether a list names who is behind a caller: by an identity, or by a role that holds them.
+
+    `at` is the channel in whose part of the settings the list stands, None for one of everybody's. Names never count.
+    """
+    return bool(listed) and not caller.is_nobody and _is_meant(settings, _list_identities(settings, caller), listed, at)
+
+
+def is_same_person(settings: PolicySettings, caller: Caller, other: Caller) -> bool:
+    """Tell whether two callers have an identity in common, or are known as one person."""
+    return not {*_list_identities(settings, caller)}.isdisjoint(_list_identities(settings, other))
+
+
+def holds(settings: PolicySettings, caller: Caller, role: str) -> bool:
+    """Tell whether a role holds who is behind a caller, who may be nobody: roles take away, too."""
+    return _is_meant(settings, _list_identities(settings, caller), settings.roles.get(role, ()), None)
+
+
+def _list_identities(settings: PolicySettings, caller: Caller) -> list[Identity]:
+    """Return the caller's identities, and the others of the person who has the first of them."""
+    own = identities_of(caller, settings.ids)
+    name = next((settings.people[each] for each in own if each in settings.people), None)
+    return [*own, *(each for each, other in settings.people.items() if name is not None and other == name)]
+
+
+def _is_meant(settings: PolicySettings, known: Sequence[Identity], listed: Iterable[str], at: str | None) -> bool:
+    bare = (at,) if at is not None else ("", settings.bare)
+    for key in map(sender_key, listed) if known else ():
+        if key.kind == "role" and _is_meant(settings, known, settings.roles.get(key.value, ()), None):
+            return True
+        if any(key.means(each, settings.ids, bare) for each in known):
+            return True
+    return False
 
 
 def mark_terminal_owner(caller: Caller) -> Caller:
     """Return who is meant at a terminal, or by an `expect` entry: the owner, where no word is of anybody or anything
     outside. A program says `owner` itself.
     """
-    if caller.owner is not None or (caller.channel, caller.sender, caller.group) != (None, None, None):
+    outside = (caller.channel, caller.account, caller.sender, caller.group)
+    if caller.owner is not None or "" in (caller.session, caller.agent) or any(each is not None for each in outside):
         return caller
     is_local = all(_is_local(key) for key in (caller.session or "", *caller.parents))
     return replace(caller, owner=True) if is_local else caller
@@ -201,66 +248,6 @@ def _is_local(key: str) -> bool:
     folded = fold_name(key)
     words = [word.strip() for word in folded.split(":")]
     return session.kind_from_key(folded) not in ("group", "hook", "node") and {"dm", "direct"}.isdisjoint(words)
-
-
-def is_listed(sender: Sender | None, listed: Iterable[str], roles: Roles = NO_ROLES) -> bool:
-    """Tell whether the sender is in the list by id or E.164, or a role in it holds them so; names never count."""
-    if sender is None:
-        return False
-    own = {kind: sender_value(sender, kind) for kind in IDENTITIES}
-    for written in listed:
-        kind, value = sender_key(written)
-        if kind == "role" and is_listed(sender, roles.get(value, ())):
-            return True
-        kinds = IDENTITIES if kind is None else (kind,)
-        if value and any(own.get(each) == value for each in kinds):
-            return True
-    return False
-
-
-def is_role(text: str) -> bool:
-    """Tell whether a sender as written is a role."""
-    return text.strip().lower().startswith("role:")
-
-
-def sender_key(text: str) -> tuple[SenderType | None, str]:
-    """Split a sender as written into its type (None for a bare one) and its folded value.
-
-    Ids are compared as they are but for case: trimming or folding them would let one id pass for another.
-    """
-    plain = text.strip()
-    if is_role(plain):
-        return "role", fold_name(plain.partition(":")[2])
-    for kind in SENDER_TYPES:
-        prefix = f"{kind}:"
-        if plain.lower().startswith(prefix):
-            value = plain[len(prefix) :].strip()
-            # an id may begin with the sign that stands before a name elsewhere, like @ann:example.org of Matrix
-            return kind, _fold_id(value) if kind in IDENTITIES else _fold_value(value)
-    return ("*", "*") if plain == "*" else (None, _fold_value(plain))
-
-
-def to_sender(text: str) -> Sender:
-    """Return who is meant by a sender as written; a bare one is an id, and a number as well where it looks like one."""
-    kind, _ = sender_key(text)
-    if kind is None or kind == "*":
-        plain = text.strip()
-        return Sender(id=plain, e164=plain if plain.startswith("+") else None)
-    return Sender(**{kind: text.partition(":")[2].strip()})
-
-
-def sender_value(sender: Sender | None, kind: SenderType) -> str:
-    """Return what the sender is called by this kind, as keys are spelled; an identity is never trimmed into another."""
-    text: str = getattr(sender, kind, None) or ""
-    return _fold_id(text) if kind in IDENTITIES else _fold_value(text)
-
-
-def _fold_id(text: str) -> str:
-    return text.lower() if text.isascii() else text  # the small letter of U+212A is a plain k, of somebody else's id
-
-
-def _fold_value(text: str) -> str:
-    return text.strip().removeprefix("@").lower()
 
 
 # Parents and children
@@ -308,6 +295,13 @@ def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> 
         model=None,
         sandboxed=who.is_sandboxed,
     )
+
+
+def later_caller(caller: Caller, session: str) -> Caller:
+    """Return who does later, in a session, what a caller wants done: by any model, and bound as its own was."""
+    spoke = f"{caller.provider or ''}:{caller.model or ''}".rstrip(":")
+    through = tuple(dict.fromkeys(each for each in (*caller.made_through, spoke) if each))
+    return replace(caller, session=session, provider=None, model=None, made_through=through)
 
 
 def _parents(caller: Caller) -> Iterator[Caller]:

@@ -5,7 +5,7 @@ it as `origin`, so that a verdict can name it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -18,13 +18,16 @@ from pydantic import (
     StrictInt,
     StrictStr,
     Tag,
+    TypeAdapter,
     model_validator,
 )
 
+from toolcrib.define.channel import ID_RULES, IdRules
 from toolcrib.define.names import fold_name, suggest
-from toolcrib.define.verdict import ArgumentRule, Layer, Rule
+from toolcrib.define.verdict import OWNERS_CONSENT, ArgumentRule, Consent, Layer, Rule
 
 from .conditions import check_when, dump_when
+from .identities import IDENTITIES, Identity, is_role, sender_key
 from .match import MAX_ENTRY_CHARS, complaint_about
 
 # The profiles, and the built-in lists of the sandbox and the subagent layer, as document 001 gives them.
@@ -115,32 +118,74 @@ class EntrySettings(Section):
         check_when(self.when)
         return self
 
+    def rule(self, kind: Any) -> ArgumentRule:
+        return ArgumentRule(kind, self.tool, dump_when(self.when))
+
 
 RuleEntries = tuple[Annotated[Annotated[_Entry, TEXT] | Annotated[EntrySettings, MAP], FORM], ...]
 
 
-def _make_rule(**lists: RuleEntries | None) -> Rule:
-    """Return lists as a rule, their entries about arguments apart."""
-    plain = {
-        kind: None if entries is None else tuple(each for each in entries if isinstance(each, str))
-        for kind, entries in lists.items()
-    }
-    when = tuple(
-        ArgumentRule(kind, each.tool, dump_when(each.when))  # type: ignore[arg-type]  # the names of the parameters
-        for kind, entries in lists.items()
-        for each in entries or ()
-        if isinstance(each, EntrySettings)
+def _check_answerer(text: str) -> str:
+    if text != "owner" and not is_role(text) and sender_key(text).kind not in IDENTITIES:
+        raise ValueError(f"{text!r} is nobody who can answer; write owner, role:NAME, or an id like telegram:id:7")
+    return text
+
+
+class AnswererSettings(Section):
+    """Who may say yes to what is asked: so many different persons of `by`."""
+
+    by: Annotated[tuple[Annotated[StrictStr, AfterValidator(_check_answerer)], ...], Field(min_length=1)] = (
+        OWNERS_CONSENT.by
     )
-    return Rule(plain["allow"], plain["deny"] or (), plain.get("ask") or (), plain.get("also") or (), when)
+    count: Annotated[StrictInt, Field(ge=1, le=100)] = 1
 
-
-ProfileName = Annotated[StrictStr, AfterValidator(_check_profile)]
+    @property
+    def consent(self) -> Consent:
+        return Consent(tuple(dict.fromkeys(self.by)), self.count)
 
 
 def _check_source(pattern: str) -> str:
     if not fold_name(pattern) or len(pattern) > MAX_ENTRY_CHARS:
         raise ValueError(f"a pattern for sources has 1 to {MAX_ENTRY_CHARS} characters, like 'web:*'")
     return pattern
+
+
+class AskSettings(AnswererSettings):
+    """An entry of an `ask` list that says when it asks, after which sources, and who may answer."""
+
+    tool: _Entry
+    when: Mapping[StrictStr, Any] = Field(default_factory=dict)
+    taint: Annotated[StrictStr, AfterValidator(_check_source)] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_judged(self) -> Self:
+        if "when" in self.model_fields_set:
+            check_when(self.when)
+        if self.taint is not None and "taint" in self.when:
+            raise ValueError("taint stands beside when and in it; write it once")
+        return self
+
+    def rule(self, kind: Any) -> ArgumentRule:
+        taint = {} if self.taint is None else {"taint": self.taint}
+        return ArgumentRule(kind, self.tool, dump_when({**self.when, **taint}), self.consent)
+
+
+AskEntries = tuple[Annotated[Annotated[_Entry, TEXT] | Annotated[AskSettings, MAP], FORM], ...]
+
+
+def _make_rule(**lists: RuleEntries | AskEntries | None) -> Rule:
+    """Return lists as a rule, their entries about arguments apart."""
+    plain = {
+        kind: None if entries is None else tuple(each for each in entries if isinstance(each, str))
+        for kind, entries in lists.items()
+    }
+    when = tuple(
+        each.rule(kind) for kind, entries in lists.items() for each in entries or () if not isinstance(each, str)
+    )
+    return Rule(plain["allow"], plain.get("deny") or (), plain.get("ask") or (), plain.get("also") or (), when)
+
+
+ProfileName = Annotated[StrictStr, AfterValidator(_check_profile)]
 
 
 class TaintEntry(Section):
@@ -173,7 +218,7 @@ class RuleSettings(ListSettings):
     """One scope's lists. An absent `allow` does not limit; `[]` permits nothing."""
 
     also_allow: RuleEntries = Field(default=(), alias="alsoAllow")
-    ask: RuleEntries = ()
+    ask: AskEntries = ()
 
     @model_validator(mode="after")
     def _one_way_to_allow(self) -> Self:
@@ -189,6 +234,16 @@ class ScopeSettings(RuleSettings):
     """A scope that may also choose a profile."""
 
     profile: ProfileName | None = None
+
+    @property
+    def gives(self) -> bool:
+        """Whether it says what somebody may have, not only what they may not."""
+        return self.allow is not None or self.profile is not None
+
+
+# What whoever is not the owner has where no rule of the chat they write in says it; profiles may stand in the list.
+Guests = Annotated[Annotated[Literal["messaging", "minimal", "full"], TEXT] | Annotated[RuleEntries, LIST], FORM]
+GUESTS: TypeAdapter[Guests] = TypeAdapter(Guests)
 
 
 class SandboxTools(Section):
@@ -207,8 +262,8 @@ class SubagentSettings(Section):
     tools: ListSettings = ListSettings()
 
 
-class ExecPolicy(Section):
-    """The part of `tools.exec` that decides whether there are commands at all, and whether one is asked about."""
+class ExecPolicy(AnswererSettings):
+    """The part of `tools.exec` that decides whether there are commands at all, whether one is asked about, and whom."""
 
     security: Literal["deny", "allowlist", "full"] = "allowlist"
     ask: Literal["off", "on-miss", "always"] = "on-miss"
@@ -242,8 +297,8 @@ class GroupPolicy:
     """One group chat (or `*`), or all direct messages of a channel: lists, lists by sender, and where they stand."""
 
     origin: str
-    tools: RuleSettings | None = None
-    by_sender: Mapping[str, RuleSettings] = field(default_factory=dict)
+    tools: ScopeSettings | None = None
+    by_sender: Mapping[str, ScopeSettings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,13 +324,15 @@ class AgentPolicy:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
     """Everything policy reads: agents by slug, channels by normalised name, sources by `plugin:x` and `mcp:x`, the
-    senders of each role by its folded name.
+    senders of each role by its folded name, the person that each identity of `people` is. An id without a channel
+    counts for callers without one, and for the one channel that connects: `bare`, "" for none. `ids` are what channels
+    say of theirs.
 
     `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
     `narrowed` is a profile, `only` are the tools and `bounds` the layers of a job that bound everybody, besides what is
     written in the file. `roots` are the names of the folder of each agent that has its own, "" those of everybody's.
-    `place` tells where a setting stands in the file itself, when that is an OpenClaw file. `bounds_guests` is
-    False for decisions from before direct messages had a default.
+    `place` tells where a setting stands in the file itself, when that is an OpenClaw file. `bounds_guests` says
+    where `guests` holds: decisions from before it had a default in direct messages alone, or none.
     """
 
     tools: ToolsSettings = field(default_factory=ToolsSettings)
@@ -283,6 +340,9 @@ class PolicySettings:
     channels: Mapping[str, ChannelPolicy] = field(default_factory=dict)
     owners: tuple[str, ...] = ()
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    people: Mapping[Identity, str] = field(default_factory=dict)
+    bare: str = ""
+    ids: Mapping[str, IdRules] = field(default_factory=lambda: ID_RULES)
     sandbox: SandboxMode = "off"
     workspace_access: Literal["none", "ro", "rw"] = "rw"
     sources: Mapping[str, tuple[str, ListSettings]] = field(default_factory=dict)
@@ -290,6 +350,16 @@ class PolicySettings:
     narrowed: str | None = None
     only: tuple[str, ...] | None = None
     bounds: tuple[Layer, ...] = ()
-    bounds_guests: bool = True
+    guests: Guests = "messaging"
+    bounds_guests: Literal["everywhere", "direct", "nowhere"] = "everywhere"
     roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     place: Callable[[str], str] = field(default=str, repr=False)
+
+    @property
+    def guests_rule(self) -> Rule:
+        """What guests may have, as an allow list."""
+        rule = _make_rule(allow=(self.guests,) if isinstance(self.guests, str) else self.guests)
+        names = rule.allow or ()
+        if "full" in names:
+            return Rule()
+        return replace(rule, allow=tuple(entry for each in names for entry in PROFILES.get(each) or (each,)))

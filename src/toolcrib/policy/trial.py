@@ -12,8 +12,9 @@ from toolcrib.define.verdict import Decision, Selection, Verdict
 from .callers import join_halves, list_speakers
 from .chats import TOPIC, chat_layers
 from .gate import Facts, gate
+from .identities import NAMES, name_value, sender_key
 from .match import Groups, Inventory, list_meant
-from .resolve import GroupChat, ResolvedCaller, is_listed, resolve, sender_key, sender_value
+from .resolve import GroupChat, ResolvedCaller, is_among, is_owner, resolve
 from .settings import PolicySettings
 
 ToolWord = tuple[Decision, frozenset[tuple[Decision, str, str]]]
@@ -39,7 +40,7 @@ class Claim:
 
     def covers(self, who: ResolvedCaller) -> bool:
         """Tell whether the claim is about this caller."""
-        return self._is_there(who) and not any(_is_excepted(who, each) for each in self.excepting)
+        return self._is_there(who) and not any(_is_excepted(who, each, self.channel) for each in self.excepting)
 
     def _is_there(self, who: ResolvedCaller) -> bool:
         channel = session.to_channel(self.channel or "")
@@ -53,14 +54,13 @@ class Claim:
         return chat.id == own or (TOPIC.fullmatch(chat.id) is not None and chat.id.partition(":")[0] == own)
 
 
-def _is_excepted(who: ResolvedCaller, written: str) -> bool:
-    sender = who.caller.sender
+def _is_excepted(who: ResolvedCaller, written: str, channel: str | None) -> bool:
     if written == "owner":  # an owner is the same person where a program says that they do not act as one
-        channel = who.settings.channels.get(session.to_channel(who.caller.channel or "") or "")
-        return who.is_owner or is_listed(sender, (*who.settings.owners, *(channel.owners if channel else ())))
-    kind, value = sender_key(written)
-    return is_listed(sender, [written], who.settings.roles) or (
-        kind in ("username", "name") and sender_value(sender, kind) == value
+        return who.is_owner or is_owner(who.settings, replace(who.caller, owner=None))
+    key, only = sender_key(written), [*who.settings.channels] if len(who.settings.channels) == 1 else [None]
+    places = {None, session.to_channel(channel or "") or only[0]}
+    return any(is_among(who.settings, who.caller, [written], at=each) for each in places) or (
+        key.kind in NAMES and name_value(who.caller.sender, key.kind) == key.value
     )
 
 

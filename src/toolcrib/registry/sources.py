@@ -16,14 +16,13 @@ from toolcrib.define.channel import ChannelKind
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.names import ALIASES, fold_name, is_name
 from toolcrib.define.plugin import Factory, Guard, Hook, Observer, takes_caller
-from toolcrib.define.tool import Tool
+from toolcrib.define.tool import PROGRAM, Tool
 
 from .catalog import DERIVED_GROUPS, Catalog, Problem
 
-PROGRAM = "client:program"
-"""The source of what a program brings itself."""
-
 _MAIN = Caller(owner=True, agent="main", session="agent:main:main")  # who has what is there, where nothing says it
+
+_Made = dict[tuple[Tool | Factory, Caller], tuple[tuple[Tool, ...], list[Problem]]]
 
 # In this order: a core tool can never be displaced by anything that is installed or connected.
 _KINDS = ("core", "plugin", "channel", "client", "mcp", "agent")
@@ -152,11 +151,21 @@ def _make_tools(offer: Offer, told: list[Problem]) -> Iterable[Tool]:
             yield replace(judged, make=partial(_make_for, asked, offer, judged))
 
 
-def _make_for(asked: Iterable[Tool | Factory], offer: Offer, judged: Tool, caller: Caller) -> Tool | str | None:
-    """Return a tool as it is made for a caller, under the fields by which it is judged; a sentence when that fails."""
+def _make_for(
+    asked: Iterable[Tool | Factory], offer: Offer, judged: Tool, caller: Caller, made: _Made
+) -> Tool | str | None:
+    """Return a tool as it is made for a caller, under the fields by which it is judged; a sentence when that fails.
+
+    `made` is filled: who makes several tools for a caller is called once.
+    """
     told: list[Problem] = []
     for item in asked:
-        for tool in _call_factory(item, offer, told, caller):
+        if (item, caller) not in made:
+            problems: list[Problem] = []
+            made[item, caller] = _call_factory(item, offer, problems, caller), problems
+        tools, problems = made[item, caller]
+        told += problems
+        for tool in tools:
             if tool.name != judged.name:
                 continue
             if not tool.effects <= judged.effects or _terms_of(tool) != _terms_of(judged):

@@ -22,12 +22,12 @@ class AgentShelf:
     def __init__(self, agents: Mapping[str, RegisteredAgent], problems: Sequence[str] = ()) -> None:
         self._agents, self._problems = agents, problems
 
-    @rpc("agents.registered", scope="admin")
+    @rpc("agents.registered", clients="admin")
     async def registered(self) -> dict[str, Any]:
         """List every agent that may be used, and say what was left out and why."""
         return {"agents": [_summarize(each) for each in self._agents.values()], "problems": list(self._problems)}
 
-    @rpc("agents.show", scope="admin")
+    @rpc("agents.show", clients="admin")
     async def show(self, name: Annotated[str, "the name of an agent"]) -> dict[str, Any]:
         """Return one agent with its prompt and what it gives."""
         found = self._agents.get(name)

@@ -1,12 +1,10 @@
 """Approvals: ask a human about one call, wait, spend the answer once, remember what was granted for longer."""
 
 import asyncio
-import json
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from secrets import token_hex
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,11 +18,13 @@ from toolcrib.define.ports import rpc
 from toolcrib.define.record import Answered, Granted, Record, RecordEntry, Revoked
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
-from toolcrib.policy.resolve import agent_of
+from toolcrib.policy.settings import PolicySettings
 
-from .feature import Core, Feature, is_process_there, name_process
+from .answerers import Answerers, explain_late_answer, explain_once, spell_always
+from .feature import Core, Feature
 from .grants import CONFIGURATION, Lent, check_condition, choose_lent, find_always, lend_when, list_standing
 from .mcp import ServerTools
+from .members import Members
 
 log = logging.getLogger("toolcrib")
 
@@ -46,11 +46,12 @@ class ApprovalTerms:
     store is looked at for answers given in another process. `timeout` is what somebody has set instead of `seconds`.
     `always` names the entry of the configuration that answers for a call, "" where none does; `standing` gives all of
     them that are about a caller as grants. `check` raises ArgumentError where a condition is none for a tool;
-    `source_of` says where the tool of a name is from.
+    `source_of` says where the tool of a name is from, `policy` who is who now. `members` share the store.
     """
 
     seconds: float = 300.0
     timeout: Callable[[], float | None] = lambda: None
+    policy: Callable[[], PolicySettings] = PolicySettings
     longest_grant: float = 86_400.0
     most_calls: int = 1000
     always: Callable[[Caller, Call], str] = lambda caller, call: ""
@@ -61,6 +62,7 @@ class ApprovalTerms:
     largest: int = 1 << 18
     waits: bool = False
     look: float = 0.5
+    members: Members = field(default_factory=Members)
 
 
 def mount(core: Core) -> Feature:
@@ -81,10 +83,12 @@ def mount(core: Core) -> Feature:
     stores = core.stores
     terms = ApprovalTerms(
         timeout=lambda: core.config.approvals.timeout_sec,
+        policy=lambda: core.policy,
         always=partial(find_always, core),
         standing=lambda caller: list(list_standing(core, caller)),
         check=lambda name, when: check_condition(find_tool(name), name, when),
         source_of=lambda name: found.source if (found := find_tool(name)) else "",
+        members=stores.members,
     )
     service = Approvals(
         stores.approvals,
@@ -128,13 +132,20 @@ class Approvals:
     ) -> None:
         self._redact = redact
         self._store, self._is_owner, self._can_lend = store, is_owner, can_lend
+        self.answerers = Answerers((terms or ApprovalTerms()).policy, is_owner)
+        self.person_of, self.may_refuse = self.answerers.person_of, self.answerers.may_refuse
         self._terms, self._now, self._pause, self._record = terms or ApprovalTerms(), now, pause, record
         self.writes_record = record is not None
         self._lenders: dict[str, tuple[str, Lend]] = {}
         self._awaited: dict[str, tuple[asyncio.Event, str]] = {}  # by id: what wakes who waits, and their session
         self._listeners: dict[object, QuestionListener] = {}
         self._steps: set[asyncio.Future[Any]] = set()
-        self.process, self._is_leaving = f"{name_process(os.getpid())}:{token_hex(4)}", False
+        self._mark, self._is_leaving = token_hex(4), False
+
+    @property
+    def process(self) -> str:
+        """What is written beside a question: this process, and which of its cribs."""
+        return f"{self._terms.members.name}:{self._mark}"
 
     @property
     def seconds(self) -> float:
@@ -158,10 +169,9 @@ class Approvals:
     def is_at_work(self, process: str) -> bool:
         """Tell whether a process that wrote its name down is still there."""
         name, _, mark = process.rpartition(":")
-        pid = name.partition(":")[0]
-        if pid == str(os.getpid()):
-            return mark == self.process.rpartition(":")[2]
-        return is_process_there(name)
+        if name == self._terms.members.name:
+            return mark == self._mark
+        return self._terms.members.is_alive(name)
 
     def on_question(self, listener: QuestionListener) -> Callable[[], None]:
         """Attach a door: it hears of every question when it is asked, and again when it is settled.
@@ -183,11 +193,15 @@ class Approvals:
     # the Approver port
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
-        """Return whether a human says yes to exactly this call; raise ToolError when nobody can or does say anything.
+        """Return whether the owner says yes to exactly this call, as `ask` does."""
+        return await self.ask(caller, call, approval.AskTerms(reason, binding))
+
+    async def ask(self, caller: Caller, call: Call, about: approval.AskTerms, /) -> bool:
+        """Return whether those who are asked say yes to exactly this call; raise ToolError when nobody can or does.
 
         The yes was spent, for good, before it is returned.
         """
-        asked = self._question(caller, call, reason, binding)
+        asked = self._question(caller, call, about)
         # what may last is decided anew: a grant of earlier counts only as long as the call may have one
         digests = [each.digest for each in asked.lasting]
         if digests and (grant := await self._store.use_grant(digests, self._now())):
@@ -243,13 +257,13 @@ class Approvals:
 
     # what doors ask for
 
-    @rpc("approvals.list", scope="read")
+    @rpc("approvals.list", clients="read")
     async def waiting(self, caller: Caller) -> list[dict[str, Any]]:
         """List the questions that wait for an answer of the caller's."""
         waiting = await self._store.pending(self._now())
-        return [question.to_json() for question in waiting if self.is_right(caller, question.person)]
+        return [question.to_json() for question in waiting if self.answerers.may_refuse(caller, question)]
 
-    @rpc("approvals.answer", scope="approve")
+    @rpc("approvals.answer", clients="approve")
     async def answer(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         caller: Caller,
@@ -262,35 +276,44 @@ class Approvals:
         calls: Annotated[int, "for how many calls at most, this one counted; 0 for no limit"] = 0,
         when: Annotated[JsonObject | None, "a lasting yes to every call that meets this, as `when` of a rule"] = None,
     ) -> dict[str, Any]:
-        """Answer a question: who is not its person or the owner, is late, or comes second, is told so."""
+        """Answer a question: who is not asked, may only refuse, is late, or comes second, is told so."""
         question = await self.find_question(caller, id)
         now, by = self._now(), approval.name_of(caller)
+        rules = self.answerers.list_rules(caller, question)
         grant = None
+        if answer != "no" and not rules:
+            asked = " and ".join(map(str, question.says))
+            raise ToolError(f"{question.tool} is for {asked} to allow; you may refuse it", code="denied")
         if answer in ("lasting", "session"):
             term = None if answer == "session" else float(seconds)
-            lent = choose_lent(question, which) if when is None else self._lend_when(question.tool, when)
+            if not self._is_owner(caller):
+                raise ToolError("only the owner's yes may last; allow it once", code="denied")
+            lent = choose_lent(question, which) if when is None else self._lend_when(question, when)
             grant = self._grant(question, lent, term, calls, by)
         elif when is not None:
             raise ArgumentError("when: a condition is for a yes that lasts; answer lasting or session")
-        to: Literal["denied", "allowed"] = "denied" if answer == "no" else "allowed"
-        if not await self._store.settle(id, to, of=approval.PENDING, now=now, by=by, grant=grant):
-            raise _explain_late_answer(await self._store.find(id) or question, now)
-        settled = replace(question, state=to, by=by)
+        settled: approval.Question | None = None
+        if answer != "no":
+            yes = approval.Yes(by, self.answerers.name_person(caller), self._is_owner(caller), rules)
+            settled = await self._store.say_yes(id, yes, now=now, grant=grant)
+        elif await self._store.settle(id, "denied", of=approval.PENDING, now=now, by=by):
+            settled = replace(question, state="denied", by=by)
+        if settled is None:
+            raise explain_late_answer(await self._store.find(id) or question, now)
         if grant is not None:
             given = Granted(grant.id, id, grant.tool, by, grant.until, grant.digest, grant.shown)
             given = given._replace(calls=grant.calls_left, session=grant.session, when=grant.when)
             await self._write_record(given)
         if id in self._awaited:
             self._awaited[id][0].set()  # and who waits tells the doors
-        else:
+        elif settled.state != "pending":
             self._notify(settled)
         return settled.to_json()
 
-    @rpc("approvals.grants", scope="read")
+    @rpc("approvals.grants", clients="read")
     async def grants(self, caller: Caller) -> list[dict[str, Any]]:
         """List the lasting grants that hold now and that the caller may revoke."""
-        held = await self._store.grants(self._now())
-        return [grant.to_json() for grant in held if self.is_right(caller, grant.person)]
+        return [grant.to_json() for grant in await self._store.grants(self._now()) if self.answerers.may_lend(caller)]
 
     async def grants_of(self, caller: Caller) -> list[approval.Grant]:
         """Return the grants for calls of this caller that hold now, those of the configuration last."""
@@ -319,65 +342,73 @@ class Approvals:
     async def find_question(self, caller: Caller, id: str) -> approval.Question:
         """Return a question that this caller may answer."""
         question = await self._store.find(id)
-        if question is None or not self.is_right(caller, question.person):
+        if question is None or not self.answerers.may_refuse(caller, question):
             raise ToolError(f"there is no question {id[:64]!r} that this caller may answer", code="not_found")
         return question
 
-    @rpc("approvals.revoke", scope="approve")
+    @rpc("approvals.revoke", clients="approve")
     async def revoke(self, caller: Caller, id: Annotated[str, "the whole id of the grant"]) -> dict[str, Any]:
         """Take a grant back."""
         held = {grant.id: grant for grant in await self._store.grants(self._now())}
         grant = held.get(id)
-        if grant is None or not self.is_right(caller, grant.person) or not await self._store.revoke(id):
+        if grant is None or not self.answerers.may_lend(caller) or not await self._store.revoke(id):
             raise ToolError(f"there is no grant {id[:64]!r} that this caller may revoke", code="not_found")
         await self._write_record(Revoked(id, grant.tool, approval.name_of(caller)))
         return grant.to_json()
 
     # steps
 
-    def _question(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str]) -> approval.Question:
-        shown = self._redact(approval.sheet(caller, call, reason, binding))
+    def _question(self, caller: Caller, call: Call, asked: approval.AskTerms) -> approval.Question:
+        binding, says = asked.binding, asked.says
+        shown = self._redact(approval.sheet(caller, call, asked.reason, binding, says))
         if len(shown) > self._terms.largest:
             raise ToolError(
                 f"{call.name} cannot be approved: it takes {len(shown)} characters to show it whole, and a human is "
                 f"shown at most {self._terms.largest}; make the call smaller",
                 code="not_approved",
             )
-        digest, now = approval.digest_of(caller, call, binding), self._now()
+        digest, now = approval.digest_of(caller, call, binding, says), self._now()
         line, can_lend = self._lenders.get(call.name, ("", self._can_lend))
-        once = escape(can_lend(call, binding) or "")
+        once = escape(explain_once(says) or can_lend(call, binding) or "")
         prefixes = approval.prefix_digests(caller, call, binding, line) if line and not once else []
         # whoever says yes for a time says it to the call, whatever it finds in the file the next time
         own = approval.lasting_digest(caller, call, binding, self._terms.source_of(call.name))
         lasting = [(self._redact(f"every call that begins with {quote(first)}"), each) for first, each in prefixes]
-        always = "" if once else _spell_always(caller, call, [first for first, _ in prefixes] if line else None)
+        always = "" if once else spell_always(caller, call, [first for first, _ in prefixes] if line else None)
         return approval.Question(
             id=token_hex(8),
             digest=digest,
             tool=call.name,
-            reason=self._redact(escape(reason)),
+            reason=self._redact(escape(asked.reason)),
             shown=shown,
-            person=approval.person_of(caller),
+            person=self.person_of(caller),
             asked_at=now,
             expires_at=now + self.seconds,
             once=once,
             asker=caller,
             key=call.key,
             process=self.process,
+            says=says,
+            mark=token_hex(8),
             always=always if self._redact(always) == always else "",  # no secret is proposed for a file
             lasting=() if once else tuple(approval.Lasting(*each) for each in [("exactly this call", own), *lasting]),
         )
 
     async def _choose_question(self, asked: approval.Question) -> approval.Question:
         """Return the question to wait for, taken by who asks: one that a crash left, or a new one."""
+        has_place = (self._listeners or self._terms.waits) and await self.answerers.can_be_asked(asked)
         question = await self._store.same(asked.digest, self._now(), asked.key)
         if question is None or question.id in self._awaited:
             now = self._now()
             question = replace(asked, asked_at=now, expires_at=now + self.seconds)
-        if question.state == "pending" and not self._listeners and not self._terms.waits:
+        if question.state == "pending" and not has_place:
             raise make_unasked_error(asked.reason, asked.tool)
         self._awaited[question.id] = asyncio.Event(), asked.asker.session or "" if asked.asker else ""
         return question
+
+    def waits_in(self, session: str) -> bool:
+        """Tell whether a question waits that was asked in a session."""
+        return any(each == session for _, each in self._awaited.values())
 
     async def _wait_settled(self, question: approval.Question) -> approval.Question:
         """Wait until a question is answered, here or in another process, or its time is over."""
@@ -419,7 +450,10 @@ class Approvals:
         if self._record is not None and (writing := self._record.write(entry)) is not None:
             await self._finish_step(writing)
 
-    def _lend_when(self, tool: str, when: Mapping[str, Any]) -> Lent:
+    def _lend_when(self, question: approval.Question, when: Mapping[str, Any]) -> Lent:
+        tool = question.tool
+        if why := explain_once(question.says):
+            raise ToolError(f"{tool} can only be allowed once: {why}", code="denied")
         if tool in self._lenders:
             raise ArgumentError(f"when: {tool} is granted by the first words of its line; choose which")
         lent = lend_when(tool, when)
@@ -456,34 +490,9 @@ class Approvals:
             source=self._terms.source_of(question.tool),
         )
 
-    def is_right(self, caller: Caller, person: str) -> bool:
-        """Tell whether this is the person meant, or the owner; never somebody's agent."""
-        if caller.parents:
-            return False
-        return self._is_owner(caller) or (person != "" and person == approval.person_of(caller))
-
     def _notify(self, question: approval.Question) -> None:
         for listener in tuple(self._listeners.values()):
             try:
                 listener(question)
             except Exception:
                 log.exception("a door failed to show question %s; the others go on", question.id)
-
-
-def _spell_always(caller: Caller, call: Call, words: list[list[str]] | None) -> str:
-    """Return what would have to stand in the configuration, "" for what cannot; `words` are those of a command line."""
-    if words is not None:
-        shown = {"path": ["tools", "exec", "allowExact"], "entry": words[-1]} if words else None
-    else:
-        entry = approval.standing_entry(caller, agent_of(caller), call)
-        shown = entry and {"path": ["approvals", "always"], "entry": entry}
-    return json.dumps(shown) if shown else ""
-
-
-def _explain_late_answer(question: approval.Question, now: float) -> ToolError:
-    if question.state == "expired" or (
-        question.state == "pending" and not approval.is_in_time(question.asked_at, question.expires_at, now)
-    ):
-        return ToolError(f"the answer is too late: question {question.id} has expired and was refused", code="expired")
-    by = f" by {question.by}" if question.by else ""
-    return ToolError(f"question {question.id} is settled already: {question.state}{by}", code="settled")

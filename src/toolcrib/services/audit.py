@@ -15,7 +15,8 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.define.record import NOTHING, Head, Row, Rows, hash_after
-from toolcrib.policy.resolve import sender_key
+from toolcrib.define.session import to_channel
+from toolcrib.policy.identities import sender_key
 
 from .feature import Core, Feature
 
@@ -187,7 +188,7 @@ class Audit:
             at = rows[-1].seq
             yield None, at
 
-    @rpc("audit.tail", scope="read")
+    @rpc("audit.tail", clients="read")
     async def tail(  # noqa: PLR0913  each by name, and all have a default
         self,
         caller: Caller,
@@ -204,7 +205,7 @@ class Audit:
         wanted = {"session": session, "tool": tool, "decision": decision}
         return await self.calls(most=max(1, min(most, _MAX_CALLS)), since=since, sender=sender, **wanted)
 
-    @rpc("audit.search", scope="admin")
+    @rpc("audit.search", clients="admin")
     async def search(self, query: AuditQuery) -> dict[str, Any]:
         """Search the record: the latest calls first, and `next` where more may follow; ask for it as `before`."""
         found, wanted, words = list[dict[str, Any]](), query.select(), query.text.lower()
@@ -224,7 +225,7 @@ class Audit:
                     return {"calls": found, "next": at}
         return {"calls": found, "next": None}
 
-    @rpc("audit.verify", scope="admin")
+    @rpc("audit.verify", clients="admin")
     async def report(
         self,
         expect: Annotated[str, "a hash of earlier that some row must still have"] = "",
@@ -456,9 +457,10 @@ def _matches(told: Mapping[str, Any], sender: str, wanted: Mapping[str, str]) ->
 
 def _is_by(caller: Mapping[str, Any], sender: str) -> bool:
     """Tell whether a recorded caller is the sender meant by `id:7`, or by a bare word of any kind; "" is everybody."""
-    kind, value = sender_key(sender)
+    key, channel = sender_key(sender), to_channel(str(caller.get("channel") or ""))
     own = {each: str(name).lower() for each, name in _mapping(caller.get("sender")).items() if name}
-    return not sender or (own.get(kind) == value if kind else value in own.values())
+    value, is_there = key.value.lower(), key.channel in ("", channel)
+    return not sender or (is_there and (own.get(key.kind) == value if key.kind else value in own.values()))
 
 
 def _rank(said: Mapping[str, Any]) -> int:

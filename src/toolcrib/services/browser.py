@@ -1,16 +1,19 @@
 """The browser: page sets, one for each session, and the routes by which a tool or a program uses them.
 
 The tool `browser` asks under the key of its call, which the guard has seen: who may not use the tool has no other way
-here. Programs of the owner's ask by `browser.request`.
+here. Programs of the owner's ask by `browser.request`; bodies of other tools have previews alone, by `browser.preview`.
 """
 
 import asyncio
+import hashlib
+import json
 import logging
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -22,17 +25,21 @@ from toolcrib.define.node import BROWSE
 from toolcrib.define.plugin import Hook, Word
 from toolcrib.define.ports import rpc
 from toolcrib.define.schema.annotations import JsonObject
-from toolcrib.define.session import agent_from_key, to_agent
+from toolcrib.define.session import to_agent
+from toolcrib.policy.resolve import agent_of
 
 from .exec.processes import remember
 from .feature import Core, Feature
 from .nodes import Nodes
+from .revocation import LiveWork, Revocations
 
 log = logging.getLogger("toolcrib")
 
 _TOOL = "browser"
 _MAX_PAGE_SETS, _IDLE_SECONDS = 16, 1_800.0
 _FAR_SECONDS, _MAX_MS = 60.0, 120_000  # a node may have to start a browser first
+_OWN_WORDS = ("", "/profiles", "/start", "/stop", "/reset-profile")  # what is told there is nobody else's word
+_OF_ALL_PAGES = ("/start", "/stop", "/reset-profile", "/tabs", "/tabs/action")
 _WORDS = ("url", "base64", "snapshot", "name")  # of an answer, each a text where it is there
 
 _Method = Literal["GET", "POST", "DELETE"]
@@ -90,24 +97,38 @@ class OpenBackend(Protocol):
 
 def mount(core: Core, backend: OpenBackend) -> Feature:
     """Mount the browser, and the guard that lets its tool in."""
-    browser = Browser(lambda: core.config.browser, core.is_owner, core.find(Nodes))
+    browser = Browser(lambda: core.config.browser, core, core.find(Nodes))
     folder = None if core.state is None else core.state / "browser"
     browser.backend = backend(core.way_out.dial, browser.choose_launch, folder)
     core.session_ends.append(browser.end_session)
+    core.find(Revocations).watch(browser.list_live)
     return Feature(services=(browser,), guards=(browser.guard,), close=browser.close)
 
 
+class Persons(Protocol):
+    """Who somebody is."""
+
+    def is_owner(self, caller: Caller, /) -> bool: ...
+    def person_of(self, caller: Caller, /) -> str: ...
+
+
+class PagesKey(NamedTuple):
+    """Whose pages they are: in which session, and of which person there, "" the owner."""
+
+    session: str
+    whose: str
+
+
 class Browser:
-    """The page sets of one crib, one for each session; one that nobody uses for half an hour is closed."""
+    """The page sets of one crib, one for each person in a session; one that nobody uses for half an hour is closed."""
 
     backend: BrowserBackend
 
-    def __init__(
-        self, settings: Callable[[], BrowserSettings], is_owner: Callable[[Caller], bool], nodes: Nodes
-    ) -> None:
-        self._settings, self._is_owner, self._nodes = settings, is_owner, nodes
-        self._open: dict[Any, SessionPages] = {}
-        self._used: dict[Any, float] = {}
+    def __init__(self, settings: Callable[[], BrowserSettings], persons: Persons, nodes: Nodes) -> None:
+        self._settings, self._persons, self._nodes = settings, persons, nodes
+        self._open: dict[PagesKey, SessionPages] = {}
+        self._callers: dict[PagesKey, Caller] = {}
+        self._used: dict[PagesKey, float] = {}
         self._permits: dict[str, Caller] = {}
         self._closing: asyncio.Task[None] | None = None
         self.is_headed = False  # whatever the configuration says
@@ -118,7 +139,7 @@ class Browser:
         settings = self._settings()
         return settings.executable, settings.headless and not self.is_headed
 
-    @rpc("browser.request", scope="write")
+    @rpc("browser.request", clients="write", tools="admin")
     async def request(  # noqa: PLR0913  as the protocol spells it
         self,
         caller: Caller,
@@ -130,12 +151,12 @@ class Browser:
         profile: str | None = None,
     ) -> dict[str, Any]:
         """Use the browser of the caller's session by a route like GET /snapshot, for the owner's programs."""
-        if not self._is_owner(caller):
+        if not self._persons.is_owner(caller):
             raise ToolError("the browser is asked by the owner's programs, or by the tool browser", code="denied")
         given = {**(query or {}), **(body or {}), **({"timeoutMs": timeoutMs} if timeoutMs else {})}
         return await self._answer(caller, method, path, given, profile)
 
-    @rpc("browser.perform", scope="write")
+    @rpc("browser.perform", clients="write")
     async def perform(  # noqa: PLR0913  what a route is, and who asks
         self,
         caller: Caller,
@@ -151,18 +172,33 @@ class Browser:
             raise ToolError("no call of browser was permitted under this key", code="denied")
         if node is not None:
             return await self._answer_there(caller, node, method, path, args or {})
-        return await self._answer(caller, method, path, args or {}, profile)
+        told = await self._answer(caller, method, path, args or {}, profile)
+        shown = f"web:{told['url']}" if told.get("url") else "" if path.rstrip("/") in _OWN_WORDS else "browser"
+        return {**told, "sources": [shown]} if shown else told
 
-    @rpc("browser.permit", scope="write")
+    @rpc("browser.permit", clients="write")
     async def permit_preview(self, caller: Caller, origin: Annotated[str, Field(max_length=64)]) -> dict[str, Any]:
         """Let the pages of the caller's session open one origin at 127.0.0.1, for the owner's programs."""
-        if not self._is_owner(caller):
+        if not self._persons.is_owner(caller):
             raise ToolError("who may open what on this machine is said by the owner's programs", code="denied")
         if not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", origin):
             what = f"{origin!r} is no preview; name an origin like http://127.0.0.1:8123"
             raise ToolError(what, code="bad_arguments")
         self.permit(caller, origin)
         return {"ok": True}
+
+    @rpc("browser.preview", clients="admin", tools="write")
+    async def use_preview(
+        self,
+        caller: Caller,
+        method: _Method,
+        path: Annotated[str, Field(max_length=256)],
+        body: JsonObject | None = None,
+    ) -> dict[str, Any]:
+        """Use a page that shows an origin permitted before, by a route like POST /screenshot, for the owner's tools."""
+        if not self._persons.is_owner(caller) or path.rstrip("/") in _OF_ALL_PAGES:
+            raise ToolError("a tool has the owner's pages that show its preview, and no other", code="denied")
+        return await self._answer(caller, method, path, {**(body or {}), "isPreview": True}, None)
 
     def permit(self, caller: Caller, origin: str) -> None:
         """Let the session of a caller open one private origin, such as the canvas host or its own preview."""
@@ -176,8 +212,12 @@ class Browser:
 
     async def end_session(self, session: str) -> None:
         """Close the pages of a session that is over."""
-        if session in self._open:
-            await self._close_set(session)
+        for key in [key for key in self._open if key.session == session]:
+            await self._close_set(key)
+
+    def list_live(self) -> list[LiveWork]:
+        """Return every page set that is open, and for whom."""
+        return [LiveWork(self._callers[key], partial(self._close_set, key)) for key in self._open]
 
     async def close(self) -> None:
         """Close every page, and the browser."""
@@ -197,7 +237,7 @@ class Browser:
     async def _answer(
         self, caller: Caller, method: str, path: str, args: Mapping[str, Any], profile: str | None
     ) -> dict[str, Any]:
-        own, key = _profile_of(caller), _key_of(caller)
+        own, key = agent_of(caller), self._key_of(caller)
         if profile and to_agent(profile) != own:
             raise ToolError(f"there is no profile {profile[:64]!r} here; there is {own!r}", code="not_found")
         match method, path.rstrip("/"):
@@ -211,7 +251,7 @@ class Browser:
                 return {"ok": True, "stopped": stopped}
             case "POST", "/reset-profile":
                 await self._close_set(key)
-                self.backend.forget(own)
+                self.backend.forget(self._profile_of(caller))
                 return {"ok": True, "profile": own}
             case "DELETE", at if at.startswith("/tabs/"):
                 return await self._use(caller, "close", {**args, "targetId": at.removeprefix("/tabs/")})
@@ -246,14 +286,14 @@ class Browser:
         said = args.get("timeoutMs")
         seconds = _FAR_SECONDS + (min(max(said, 0), _MAX_MS) / 1000 if isinstance(said, (int, float)) else 0)
         params = {"method": method, "path": path, "query" if method == "GET" else "body": dict(args)}
-        session = f"{_profile_of(caller)} {_key_of(caller)!r}"
+        session = f"{self._profile_of(caller)} {self._key_of(caller)!r}"
         there, told = await self._nodes.ask_able(node, _TOOL, BROWSE, params | {"session": session}, seconds)
         return _read_proxied(told, there.shown) | {"source": there.source}
 
     async def _use(self, caller: Caller, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if not self._settings().enabled:
             raise ToolError("the browser is switched off; browser.enabled switches it on", code="unavailable")
-        pages, key = self._pages_of(caller), _key_of(caller)
+        pages, key = self._pages_of(caller), self._key_of(caller)
         try:
             return await pages.perform(verb, args)
         finally:
@@ -261,20 +301,40 @@ class Browser:
                 self._used[key] = time.monotonic()
 
     def _pages_of(self, caller: Caller) -> SessionPages:
-        key = _key_of(caller)
+        key = self._key_of(caller)
         if (pages := self._open.get(key)) is None:
             if len(self._open) >= _MAX_PAGE_SETS:
                 what = f"{_MAX_PAGE_SETS} sessions have pages open; stop the browser in one of them"
                 raise ToolError(what, code="too_many")
-            pages = self._open[key] = self.backend.open(_profile_of(caller), keeps=self._settings().profile == "keep")
-        self._used[key] = time.monotonic()
+            pages = self._open[key] = self.backend.open(
+                self._profile_of(caller), keeps=self._settings().profile == "keep"
+            )
+        self._used[key], self._callers[key] = time.monotonic(), caller
         if self._closing is None or self._closing.done():
             self._closing = asyncio.ensure_future(self._close_idle())
         return pages
 
-    async def _close_set(self, key: Any) -> None:
+    def _key_of(self, caller: Caller) -> PagesKey:
+        """Return whose pages they are; who is nobody for certain has those of their session."""
+        place = caller.session or f"-{agent_of(caller)}"
+        if self._persons.is_owner(caller):
+            return PagesKey(place, "")
+        return PagesKey(place, self._persons.person_of(caller) or repr(caller.session or caller))
+
+    def _profile_of(self, caller: Caller) -> str:
+        """Return under what a caller's cookies are kept: the owner's under the agent, anybody else's apart.
+
+        In a group each has their own there, the owner too: what is shown is for all to read.
+        """
+        group = [caller.channel, caller.account, caller.group] if caller.group else []
+        own = [self._key_of(caller).whose, *group]
+        mark = hashlib.sha256(json.dumps(own).encode()).hexdigest()[:24]
+        return agent_of(caller) if own == [""] else f"{agent_of(caller)}.{mark}"
+
+    async def _close_set(self, key: PagesKey) -> None:
         pages = self._open.pop(key, None)
         self._used.pop(key, None)
+        self._callers.pop(key, None)
         if pages is not None:
             await pages.close()
         if not self._open:
@@ -301,12 +361,3 @@ def _read_proxied(told: Any, node: str) -> dict[str, Any]:
     dialogs = [each for each in result.get("dialogs") or () if isinstance(each, Mapping) and "message" in each]
     taken = {"base64": beside["base64"]} if isinstance(beside.get("base64"), str) else {}
     return {**result, **taken, **({"dialogs": dialogs} if dialogs else {})}
-
-
-def _key_of(caller: Caller) -> Any:
-    """Return whose pages they are: the session's, or the caller's own where it has none."""
-    return caller.session or caller
-
-
-def _profile_of(caller: Caller) -> str:
-    return to_agent(caller.agent or agent_from_key(caller.session or ""))

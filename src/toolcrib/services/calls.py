@@ -15,8 +15,8 @@ import orjson
 from pydantic import Field
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from toolcrib.adapter.trim import attribute, redact_result
-from toolcrib.define.approval import name_of, person_of
+from toolcrib.adapter.trim import redact_result
+from toolcrib.define.approval import name_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, ToolError
@@ -27,6 +27,7 @@ from toolcrib.define.record import Completed, Record
 from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
 from toolcrib.define.session import is_within
+from toolcrib.define.sourced import attribute
 
 from .approvals import Approvals
 from .feature import Core, Feature
@@ -56,6 +57,7 @@ def mount(core: Core) -> Feature:
         core.stores.pending,
         core.find(Approvals),
         is_owner=core.is_owner,
+        is_theirs=core.is_theirs,
         has_output=has_output,
         record=core.stores.record,
         redact=core.redact,
@@ -77,12 +79,13 @@ class PendingCalls:
         approvals: Approvals,
         *,
         is_owner: Callable[[Caller], bool],
+        is_theirs: Callable[[Caller, Caller], bool],
         has_output: Callable[[str], bool],
         record: Record,
         redact: Callable[[str], str] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._store, self._approvals, self._is_owner = store, approvals, is_owner
+        self._store, self._approvals, self._is_owner, self._is_theirs = store, approvals, is_owner, is_theirs
         self._has_output, self._record, self._redact, self._now = has_output, record, redact, now
         self._awaited: dict[str, tuple[asyncio.Event, str]] = {}  # by key: what wakes who waits, and their session
         self._is_leaving, self._left = False, set[str]()
@@ -103,12 +106,12 @@ class PendingCalls:
                 handle=handle,
                 call=call._replace(args=plain),
                 asker=ctx.caller,
-                person=person_of(ctx.caller),
+                person=self._approvals.person_of(ctx.caller),
                 made_at=now,
                 until=now + seconds,
                 process=self._approvals.process,
                 in_turn=ctx.course.in_turn,
-                outside=ctx.course.outside,
+                outside=ctx.course.source,
             ),
             most=_MAX_WAITING,
         )
@@ -211,7 +214,7 @@ class PendingCalls:
         by = name_of(caller)
         found = [each for each in await self._store.select(handle=handle) if self._is_right(caller, each)]
         found = [each for each in found if session in ("", each.session)]
-        own = [each for each in found if each.person == person_of(caller)] or found
+        own = [each for each in found if self._is_theirs(each.asker, caller)] or found
         waiting = [each for each in own if each.state == "waiting"]
         if len(waiting) > 1:
             places = ", ".join(each.session or "no session" for each in waiting[:8])
@@ -240,12 +243,12 @@ class PendingCalls:
 
     # what doors ask for
 
-    @rpc("calls.list", scope="read")
+    @rpc("calls.list", clients="read")
     async def list_waiting(self, caller: Caller) -> list[dict[str, Any]]:
         """List the calls that wait to be completed, and that the caller may complete."""
         return [each.to_json() for each in await self.waiting() if self._is_right(caller, each)]
 
-    @rpc("calls.complete", scope="write")
+    @rpc("calls.complete", clients="write")
     async def complete(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         caller: Caller,
@@ -260,7 +263,7 @@ class PendingCalls:
         is_blocks = isinstance(content, list) and any(isinstance(each, dict) and "type" in each for each in content)
         result = read_completion({"content": content} if is_blocks else content)
         result = Result.error(result.plain_text or "failed") if isError else result._replace(details=structured)
-        result = attribute(result, source_of_client(caller))
+        result = attribute(result, (source_of_client(caller),))
         pending, read = await self.finish(caller, handle, result, session=sessionKey, mark=idempotencyKey, is_far=True)
         told = {**pending.to_json(), "state": "completed"}
         return told if read is None else {**told, "result": read.to_json()}
@@ -269,7 +272,7 @@ class PendingCalls:
 
     def _is_right(self, caller: Caller, pending: PendingCall) -> bool:
         """Tell whether a call was made for this caller, within the session that it has; the owner has all."""
-        if not self._approvals.is_right(caller, pending.person):
+        if caller.parents or not self._is_theirs(caller, pending.asker):
             return False
         return self._is_owner(caller) or not caller.session or is_within(pending.session, caller.session)
 

@@ -1,7 +1,7 @@
 """Canvases: what a session shows to people, on a node with a screen for it, else on the page of the canvas host.
 
-A canvas belongs to one session, and lives as long as the gateway. What people do in it comes back as messages of that
-session: words from outside, fenced and bounded, answered with the rights of who showed the canvas.
+A canvas belongs to one person in a session, and lives as long as the gateway. What people do in it comes back as
+messages of that session: words from outside, fenced and bounded, answered with the rights of who showed the canvas.
 """
 
 import asyncio
@@ -9,8 +9,9 @@ import base64
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 from secrets import token_hex, token_urlsafe
 from typing import Annotated, Any, Literal, NamedTuple
@@ -21,7 +22,6 @@ from pydantic import Field
 from toolcrib.adapter.cut import shorten
 from toolcrib.define.a2ui import read_a2ui
 from toolcrib.define.caller import Caller
-from toolcrib.define.context import Ports
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.files import Entry
 from toolcrib.define.message import Message
@@ -29,7 +29,7 @@ from toolcrib.define.node import Node
 from toolcrib.define.ports import Workspace, rpc
 from toolcrib.define.result import Text
 from toolcrib.define.schema.annotations import JsonObject
-from toolcrib.define.session import is_within, kind_from_key
+from toolcrib.define.session import kind_from_key
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.web import WayOut
 
@@ -38,6 +38,7 @@ from .chat import Chats
 from .feature import Feature, TurnCore
 from .nodes import Nodes
 from .peers import fence_outside
+from .revocation import LiveWork, Revocations
 from .subagents.runs import SubagentHost
 
 log = logging.getLogger("toolcrib")
@@ -49,6 +50,7 @@ _MAX_HTML_CHARS, _MAX_MESSAGES, _MAX_FILE_BYTES, _MAX_WATCHED = 2_000_000, 5_000
 _ACTION_CHARS, _MAX_ACTIONS, _ACTION_SECONDS = 16_000, 20, 60.0
 _EVAL_SECONDS, _NODE_MS = 10.0, 30_000
 _WIDTH, _HEIGHT, _MIN_WIDTH, _MAX_WIDTH = 1_280, 800, 64, 4_096
+_LOOKS = ("canvas.eval", "canvas.snapshot")  # what is given back by others; of the rest only that it was done
 _HERE = "canvas"  # where words come from that somebody wrote in one
 _KINDS = {
     ".html": "text/html; charset=utf-8", ".htm": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
@@ -85,7 +87,7 @@ class Viewer:
 
 @dataclass(slots=True, eq=False)
 class Canvas:
-    """What one session shows. `key` opens its page, `inside` what is framed there, which does not know the key."""
+    """What somebody shows in a session. `key` opens its page, `inside` what is framed there, which is not told it."""
 
     caller: Caller
     key: str = field(default_factory=lambda: token_urlsafe(24))
@@ -101,6 +103,10 @@ class Canvas:
     answers: "dict[str, asyncio.Future[str]]" = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)  # the versions that were served
     acted: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_ACTIONS))
+
+    @property
+    def session(self) -> str:
+        return self.caller.session or ""
 
     def show(self, kind: CanvasKind, content: str = "") -> None:
         """Show something else, or the same anew, to everybody who looks."""
@@ -130,8 +136,10 @@ class Canvas:
 def mount(core: TurnCore) -> Feature:
     """Mount the canvases."""
     canvases = Canvases(core.find(Chats), core.find(Nodes), core.find(Browser), core.way_out, core.host)
-    canvases.is_owner = core.is_owner
+    canvases.is_theirs, shown = core.is_theirs, {"action": "present"}
+    canvases.open_files = lambda who, path: core.belt_of(who).open_files("canvas", {**shown, "target": path})
     core.session_ends.append(canvases.end_session)
+    core.find(Revocations).watch(canvases.list_live)
     return Feature(services=(canvases,))
 
 
@@ -139,33 +147,32 @@ class Canvases:
     """The canvases of one crib.
 
     `host` starts the canvas host, where there is one, and returns the address that somebody at an address finds it
-    under; `ports_of` opens a caller's files.
+    under; `open_files` opens a caller's files as a call that presents one of them comes to them.
     """
 
     def __init__(self, chats: Chats, nodes: Nodes, browser: Browser, way_out: WayOut, subagents: SubagentHost) -> None:
         self._chats, self._nodes, self._browser, self._way_out = chats, nodes, browser, way_out
         self._subagents = subagents
         self.host: Callable[[str], str] | None = None
-        self.ports_of: Callable[[Caller], Ports] | None = None
-        self.is_owner: Callable[[Caller], bool] = lambda _: False
-        self._by_session: dict[str, Canvas] = {}
+        self.open_files: Callable[[Caller, str], Awaitable[Workspace]] | None = None
+        self.is_theirs: Callable[[Caller, Caller], bool] = lambda caller, author: caller == author
+        self._open_now: list[Canvas] = []  # the last one used stands last
         self._at_nodes: dict[str, Canvas] = {}  # the canvas that was shown there last
         nodes.on_request = self._hear_node
 
-    @rpc("canvas.list", scope="read")
+    @rpc("canvas.list", clients="read")
     async def list_canvases(self, caller: Caller) -> dict[str, Any]:
-        """List the canvases of the sessions that the caller may see, the last used first, with their addresses."""
-        sees_all, own = self.is_owner(caller), caller.session or ""
+        """List the canvases that are the caller's, the last used first, with their addresses; the owner has all."""
         shown = [
-            {"sessionKey": key, "kind": canvas.kind, "hidden": canvas.is_hidden, "url": self._address(canvas)}
-            for key, canvas in reversed(self._by_session.items())
-            if sees_all or is_within(key, own)
+            {"sessionKey": each.session, "kind": each.kind, "hidden": each.is_hidden, "url": self._address(each)}
+            for each in reversed(self._open_now)
+            if self.is_theirs(caller, each.caller)
         ]
         return {"canvases": shown}
 
     # what the tool asks for
 
-    @rpc("canvas.perform", scope="write")
+    @rpc("canvas.perform", clients="write")
     async def perform(
         self,
         caller: Caller,
@@ -182,14 +189,16 @@ class Canvases:
         if command == "canvas.a2ui.pushJSONL":
             read_a2ui(str(given.get("jsonl")))
         there = self._nodes.find_able(node, "canvas")
-        canvas = await self._open(caller)
+        canvas = self._open(caller)
+        self._address(canvas)  # whoever is told of it finds somebody there
         if there is not None:
             return await self._perform_there(caller, call, there, canvas, command, given)
         if self.host is None:
             what = "nobody would see a canvas here: no node has one, and no gateway runs"
             raise ToolError(f"{what}; start one with `toolcrib gateway`", code="unavailable")
         payload = await self._perform_here(canvas, command, given)
-        return {"source": _HERE, "url": self._address(canvas), "payload": payload}
+        said = {"source": _HERE} if command in _LOOKS else {}
+        return {**said, "url": self._address(canvas), "payload": payload}
 
     async def _perform_there(
         self, caller: Caller, call: str, node: Node, canvas: Canvas, command: str, given: dict[str, Any]
@@ -203,7 +212,11 @@ class Canvases:
             given["url"] = self._address(canvas, node.address)
         self._at_nodes[node.id] = canvas
         told = await self._nodes.perform(caller, call, node.id, command, JsonObject(given), _NODE_MS)
-        return {"source": told["source"], "node": told["node"], "payload": told["payload"]}
+        return (
+            {name: told[name] for name in ("source", "node", "payload")}
+            if command in _LOOKS
+            else {"node": told["node"]}
+        )
 
     async def _perform_here(self, canvas: Canvas, command: str, given: Mapping[str, Any]) -> Any:
         match command:
@@ -231,7 +244,7 @@ class Canvases:
         elif path := given.get("path"):
             if PurePosixPath(str(path)).suffix.lower() not in (".html", ".htm"):
                 raise ToolError(f"{str(path)[:200]!r} is no HTML file; show one, or HTML itself", code="bad_arguments")
-            await _find_file(self._open_files(canvas), str(path).split("/"))
+            await _find_file(await self._open_files(canvas, str(path)), str(path))
             canvas.show("file", str(path))
         elif url := given.get("url"):
             canvas.show("url", url)
@@ -288,11 +301,11 @@ class Canvases:
 
     def find_page(self, key: str) -> Canvas | None:
         """Return the canvas whose page this key opens."""
-        return next((each for each in self._by_session.values() if each.key == key), None)
+        return next((each for each in self._open_now if each.key == key), None)
 
     def find_inside(self, inside: str) -> Canvas | None:
         """Return the canvas that frames what is asked for under this key."""
-        return next((each for each in self._by_session.values() if each.inside == inside), None)
+        return next((each for each in self._open_now if each.inside == inside), None)
 
     def enter(self, canvas: Canvas, version: int) -> Viewer | None:
         """Take somebody who looks at a version of a canvas; None when too many do."""
@@ -332,8 +345,8 @@ class Canvases:
         parts = whole.split("/")
         if canvas.kind not in ("file", "a2ui") or kind is None or _is_hidden(path) or "" in parts:
             raise ToolError("there is no such file in this canvas", code="not_found")
-        files = self._open_files(canvas)
-        entry = await _find_file(files, parts)
+        files = await self._open_files(canvas, canvas.content)
+        entry = await _find_file(files, whole)
         if entry.size > _MAX_FILE_BYTES:
             raise ToolError(f"a file of a canvas has at most {_MAX_FILE_BYTES:,} bytes", code="too_large")
         if len(canvas.files) < _MAX_WATCHED:
@@ -344,7 +357,7 @@ class Canvases:
         """Reload a canvas of which a file was written since it was served."""
         for path, version in tuple(canvas.files.items()):
             try:
-                entry = await self._open_files(canvas).stat(path)
+                entry = await (await self._open_files(canvas, canvas.content)).stat(path)
             except ToolError:  # it is being written anew, or has gone: the next look tells
                 continue
             if entry.version != version:
@@ -377,39 +390,54 @@ class Canvases:
     def leave(self) -> None:
         """Let go of everybody who looks: the canvas host stops."""
         self.host = None
-        for canvas in self._by_session.values():
+        for canvas in self._open_now:
             canvas.tell(None)
 
     async def end_session(self, session: str) -> None:
-        """Let go of the canvas of a session that is over."""
-        if canvas := self._by_session.pop(session, None):
-            canvas.tell(None)
+        """Let go of the canvases of a session that is over."""
+        for canvas in [each for each in self._open_now if each.session == session]:
+            self._let_go(canvas)
+
+    def list_live(self) -> list[LiveWork]:
+        """Return every canvas, and who shows it."""
+        return [LiveWork(each.caller, partial(self._let_go, each)) for each in self._open_now]
 
     # helpers
 
     async def _hear_node(self, node: Node, told: Mapping[str, Any]) -> bool:
         """Take what somebody did in a canvas on a node; only the session that shows one there is told."""
         canvas = self._at_nodes.get(node.id)
-        if canvas is None or canvas not in self._by_session.values():
+        if canvas is None or canvas not in self._open_now:
             return False
         action = {"id": str(told.get("key") or token_hex(8)), "message": str(told.get("message") or "")}
         return await self.take_action(canvas, action, node.source)
 
-    async def _open(self, caller: Caller) -> Canvas:
-        """Return the canvas of the caller's session."""
+    def _open(self, caller: Caller) -> Canvas:
+        """Return the caller's own canvas in their session: who shares that has another one."""
         who = caller if caller.session else self._chats.place(caller, "main")
-        session = who.session or ""
-        canvas = self._by_session.pop(session, None) or Canvas(who)
+        own = (each for each in self._open_now if each.session == who.session and self._is_one(who, each.caller))
+        if canvas := next(own, None):
+            self._open_now.remove(canvas)
+        else:
+            canvas = Canvas(who)
         canvas.caller = who
-        self._by_session[session] = canvas  # the last one used stands last
-        while len(self._by_session) > _MAX_CANVASES:
-            self._by_session.pop(next(iter(self._by_session))).tell(None)
+        self._open_now.append(canvas)
+        while len(self._open_now) > _MAX_CANVASES:
+            self._let_go(self._open_now[0])
         return canvas
 
-    def _open_files(self, canvas: Canvas) -> Workspace:
-        if self.ports_of is None:
+    def _is_one(self, caller: Caller, other: Caller) -> bool:
+        """Tell whether two callers are the same person: what is the owner's, too, is not the owner's own."""
+        return caller == other or (self.is_theirs(caller, other) and self.is_theirs(other, caller))
+
+    def _let_go(self, canvas: Canvas) -> None:
+        self._open_now.remove(canvas)
+        canvas.tell(None)
+
+    async def _open_files(self, canvas: Canvas, path: str) -> Workspace:
+        if self.open_files is None:
             raise ToolError("this crib has no files to show", code="unavailable")
-        return self.ports_of(canvas.caller).workspace
+        return await self.open_files(canvas.caller, path)
 
     def _address(self, canvas: Canvas, seen_from: str = "") -> str:
         return f"{self.host(seen_from)}/c/{canvas.key}/" if self.host else ""
@@ -426,18 +454,11 @@ def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") for part in path.split("/"))
 
 
-async def _find_file(files: Workspace, parts: Sequence[str]) -> Entry:
+async def _find_file(files: Workspace, path: str) -> Entry:
     """Return what stands at a path that has no link in it."""
-    found: Entry | None = None
-    for end, name in enumerate(parts):
-        folder = await files.list("/".join(parts[:end]) or ".")
-        found = next((each for each in folder.entries if each.name == name), None)
-        if found is None or found.target is not None:
-            break
-    if found is None or found.target is not None:
-        what = "is not there" if found is None else "leads through a link, which a canvas does not follow"
-        raise ToolError(f"{'/'.join(parts)[:200]!r} {what}", code="not_found")
-    return found
+    if await files.resolve(path) != path:
+        raise ToolError(f"{path[:200]!r} leads through a link, which a canvas does not follow", code="not_found")
+    return await files.stat(path)
 
 
 def _write(value: Any) -> str:

@@ -21,7 +21,7 @@ from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
-from toolcrib.define.gateway import Bus
+from toolcrib.define.gateway import HOOK_CHANNEL, Bus
 from toolcrib.define.later import PendingCall
 from toolcrib.define.log import Body, Ended, Said
 from toolcrib.define.message import Message
@@ -32,12 +32,15 @@ from toolcrib.define.verdict import Layer
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
 from .chat_events import Teller, to_ms
-from .chat_run import AgentQuery, ChatQuery, ChatRun, Key, Past, TimeoutMs, owner_of_runs, to_message
+from .chat_run import AgentQuery, ChatQuery, ChatRun, Key, Past, TimeoutMs, owner_of_runs, refuse_delivery, to_message
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
+from .revocation import Revocations
 from .voice import Voice
 
-_KEPT_RUNS, _KEPT_SECONDS = 4_000, 600.0  # runs that have ended, and how long they can be asked about
+_KEPT_RUNS, _KEPT_SECONDS = 256, 600.0  # of one person: runs that have ended, and how long they can be asked about
+_OWNER, _OWNERS_RUNS = "owner", 4_000
+_MAX_RUNS = 64  # that go on or wait for one person; the owner's are not counted
 _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each reads its log and makes its belt
 _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
 _BOUND = "?"  # behind the mark of a turn within bounds that whoever set them can set again
@@ -59,18 +62,20 @@ class Chats:
     def __init__(self, core: TurnCore, now: Callable[[], float] = time.time) -> None:
         self.bus, self._start_turn, self._store = core.find(Bus), core.start_turn, core.stores.sessions
         self._is_owner, self._judge, self._running = core.is_owner, core.find(CommandRunner).judge_call, core.running
-        self._now, self._voice = now, core.find(Voice)
-        self._began, self.left = now(), set[str]()
+        self._person_of = core.person_of
+        self._now, self._voice, self._revocations = now, core.find(Voice), core.find(Revocations)
+        self._is_theirs, self._began, self.left = core.is_theirs, now(), set[str]()
         self._runs: OrderedDict[tuple[str, str], ChatRun] = OrderedDict()
         self._by_session = defaultdict[str, list[ChatRun]](list)
-        self._starting = asyncio.Semaphore(_MAX_STARTING)
+        self._starting = {is_owner: asyncio.Semaphore(_MAX_STARTING) for is_owner in (True, False)}
 
-    @rpc("chat.send", scope="write")
+    @rpc("chat.send", clients="write", starts_turn=True, shared=True)
     async def send(self, caller: Caller, query: ChatQuery) -> dict[str, Any]:
         """Say something in a session; the events `chat` and `agent` tell what comes of it. `/stop` stops it."""
+        refuse_delivery(query)
         placed, key = self.place(caller, query.sessionKey, query.agentId), query.idempotencyKey
         if not query.plain and not query.attachments and query.message.strip().lower() in _STOP_WORDS:
-            return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "")}
+            return {"runId": key, "status": "ok", "aborted": self._stop(placed.session or "", "", caller)}
         query = await self._voice.write_down(query)
         if query.queue != "wait" and (hears := self._say_to_run(placed.session or "", query)):
             return {"runId": hears.id, "status": "in_flight"}
@@ -86,7 +91,7 @@ class Chats:
         await run.wait_until_kept()
         return {"runId": run.id, "status": "started"}
 
-    @rpc("chat.follow", scope="read")
+    @rpc("chat.follow", clients="read", shared=True)
     async def follow(
         self,
         caller: Caller,
@@ -125,20 +130,21 @@ class Chats:
             told.append(event_json(events.TurnFinished("error", sentence=str(error))))
         return {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": True}
 
-    @rpc("chat.abort", scope="write")
+    @rpc("chat.abort", clients="write", shared=True)
     async def abort(
         self,
         caller: Caller,
         sessionKey: str = "main",  # noqa: N803
         runId: str = "",  # noqa: N803
     ) -> dict[str, Any]:
-        """Stop what runs in a session, or one run of it."""
-        stopped = self._stop(self.place(caller, sessionKey).session or "", runId)
+        """Stop what runs for the caller in a session, or one run of it; the owner stops everybody's."""
+        stopped = self._stop(self.place(caller, sessionKey).session or "", runId, caller)
         return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
 
-    @rpc("agent", scope="write")
+    @rpc("agent", clients="write", starts_turn=True, shared=True, two_answers=True)
     async def agent(self, caller: Caller, progress: Progress, query: AgentQuery) -> dict[str, Any]:
         """Let an agent answer a message: told at once that it was taken, and again what came of it."""
+        refuse_delivery(query)
         placed = self.place(caller, query.sessionKey or "main", query.agentId)
         timeout_ms = None if query.timeout is None else query.timeout * 1000
         said = ChatQuery(
@@ -157,7 +163,7 @@ class Chats:
         told = {"payloads": [{"text": end.text}], "meta": {"steps": end.steps, "cost": end.cost, "reason": end.reason}}
         return {"runId": run.id, "status": "ok", "summary": "completed", "result": told}
 
-    @rpc("agent.wait", scope="write")
+    @rpc("agent.wait", clients="write", shared=True)
     async def wait(
         self,
         caller: Caller,
@@ -205,11 +211,15 @@ class Chats:
             caller = next((callers[call.key] for call in said[-1].calls if call.key in callers), None) if said else None
             whose, hash, key = said[0].by.partition("#") if said else ("", "", "")
             bounds = await rebind(session) if key.endswith(_BOUND) else ()
-            if caller is not None and hash and bounds is not None and not key.endswith(_ALONE):
-                model = ":".join(filter(None, (caller.provider, caller.model)))
+            if caller is None or await self._revocations.explain(caller):
+                continue
+            if hash and bounds is not None and not key.endswith(_ALONE):
+                named = (caller.provider, caller.model) if self._is_owner(caller) else ()
+                model = ":".join(filter(None, named))
                 request = TurnRequest(message=said[0], caller=caller, model=model or None, resumes=True, bounds=bounds)
-                await self._starting.acquire()
-                self._start((whose, key.removesuffix(_BOUND)), request, said[0].by)
+                person = self._count_as(caller)
+                await self._starting[person == _OWNER].acquire()
+                self._start((whose, key.removesuffix(_BOUND)), request, said[0].by, person)
                 resumed.add(session)
         return resumed
 
@@ -244,7 +254,7 @@ class Chats:
 
     async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | Past":
         limits = None if not query.timeoutMs else Limits(seconds=query.timeoutMs / 1000)
-        said = TurnRequest(message=to_message(query), caller=placed, limits=limits, model=query.model or None)
+        said = TurnRequest(message=to_message(query), caller=placed, limits=limits, asked_model=query.model)
         return await self.begin(caller, said, query.idempotencyKey)
 
     def _judge_start(self, run: ChatRun, event: events.Event) -> events.Event:
@@ -275,7 +285,7 @@ class Chats:
 
         Its session is that of the request's caller.
         """
-        self._forget()
+        self._forget(person := self._count_as(caller))
         whose, session = owner_of_runs(caller), request.caller.session or ""
         mark, known = f"{whose}#{key}", (whose, key)
         if known not in self._runs and self._now() - self._began < _KEPT_SECONDS:
@@ -285,16 +295,31 @@ class Chats:
         if known in self._runs:
             return self._runs[known], False
         # of a thousand that come at once some wait, so that nobody else does
-        await self._starting.acquire()
+        await self._starting[person == _OWNER].acquire()
         try:
-            return self._start(known, request, mark)
+            self._check_room(person)
+            return self._start(known, request, mark, person)
         except BaseException:
-            self._starting.release()
+            self._starting[person == _OWNER].release()
             raise
 
-    def _start(self, known: tuple[str, str], request: TurnRequest, mark: str) -> "tuple[ChatRun, bool]":
+    def _count_as(self, caller: Caller) -> str:
+        """Return as whose runs those of a caller count: the owner's, a person's, of all hooks, of all nobodies."""
+        if self._is_owner(caller):
+            return _OWNER
+        return HOOK_CHANNEL if caller.channel == HOOK_CHANNEL else self._person_of(caller)
+
+    def _check_room(self, person: str) -> None:
+        if person != _OWNER and sum(run.ended is None for run in self._list_of(person).values()) >= _MAX_RUNS:
+            told = f"{_MAX_RUNS} runs of whoever asks go on or wait already; wait until one has ended"
+            raise ToolError(told, code="unavailable")
+
+    def _list_of(self, person: str) -> "dict[tuple[str, str], ChatRun]":
+        return {known: run for known, run in self._runs.items() if run.person == person}
+
+    def _start(self, known: tuple[str, str], request: TurnRequest, mark: str, person: str) -> "tuple[ChatRun, bool]":
         if known in self._runs:
-            self._starting.release()
+            self._starting[person == _OWNER].release()
             return self._runs[known], False
         session = request.caller.session or ""
         waits = self._running_in(session) is not None
@@ -302,10 +327,10 @@ class Chats:
         try:
             turn = self._start_turn(replace(request, session=session, message=replace(request.message, by=mark + kept)))
         except CribError as error:
-            raise ToolError(str(error), code="bad_arguments") from error
-        run = self._runs[known] = ChatRun(known[1], request.caller, self._now(), turn)
+            raise ToolError(str(error), code=getattr(error, "code", "bad_arguments")) from error
+        run = self._runs[known] = ChatRun(known[1], request.caller, person, self._now(), turn)
         self._by_session[session].append(run)
-        loop, run.on_started = asyncio.get_running_loop(), self._starting.release
+        loop, run.on_started = asyncio.get_running_loop(), self._starting[person == _OWNER].release
         if waits:  # for the turn before it, which may take its time
             run.tell_started()
         loop.call_later(_MAX_START_SECONDS, run.tell_started)
@@ -336,23 +361,24 @@ class Chats:
         why = "the gateway stopped while this was being answered; the session tells how far it came"
         return Past(events.TurnFinished("error", sentence=why))
 
-    def _forget(self) -> None:
-        """Let go of runs that ended long ago, and of the oldest when there are too many."""
+    def _forget(self, person: str) -> None:
+        """Let go of runs that ended long ago, and of a person's oldest when they have too many."""
         before = self._now() - _KEPT_SECONDS
-        for whose, run in tuple(self._runs.items()):
-            if run.ended is not None and (run.ended < before or len(self._runs) >= _KEPT_RUNS):
-                del self._runs[whose]
+        ended = [known for known, run in self._list_of(person).items() if run.ended is not None]
+        spare = set(ended[: max(len(ended) - (_OWNERS_RUNS if person == _OWNER else _KEPT_RUNS), 0)])
+        for known, run in tuple(self._runs.items()):
+            if run.ended is not None and (run.ended < before or known in spare):
+                del self._runs[known]
                 self._by_session[run.session].remove(run)
                 if not self._by_session[run.session]:
                     del self._by_session[run.session]
-        if len(self._runs) >= _KEPT_RUNS:
-            raise ToolError(f"{_KEPT_RUNS} runs go on already; wait until one has ended", code="unavailable")
 
     def _running_in(self, session: str) -> ChatRun | None:
         return next((run for run in self._by_session.get(session, ()) if run.ended is None), None)
 
-    def _stop(self, session: str, id: str) -> list[str]:
-        found = [run for run in self._by_session.get(session, ()) if run.ended is None]
+    def _stop(self, session: str, id: str, caller: Caller) -> list[str]:
+        running = (run for run in self._by_session.get(session, ()) if run.ended is None)
+        found = [run for run in running if self._is_theirs(caller, run.caller)]
         chosen = [run for run in found if not id or run.id == id]
         for run in chosen:
             run.turn.stop()

@@ -31,6 +31,7 @@ class ChatRun:
 
     id: str
     caller: Caller
+    person: str  # as whose it counts
     began: float
     turn: FollowedTurn
     is_kept: bool = False  # whether what was said is on the disk
@@ -91,7 +92,7 @@ class ChatRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentQuery:
-    """What an agent is asked; where its answer would be delivered changes nothing here."""
+    """What an agent is asked; its answer is told to who asks, and `deliver` is refused."""
 
     message: Annotated[str, Field(min_length=1)]
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
@@ -109,7 +110,7 @@ class AgentQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatQuery:
-    """What is said in a session; `thinking` and `deliver` change nothing here."""
+    """What is said in a session; `thinking` changes nothing here, and `deliver` is refused."""
 
     message: str
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
@@ -138,6 +139,13 @@ class Past(NamedTuple):
         if self.error:
             return {"runId": id, "status": "error", "summary": self.error}
         return {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
+
+
+def refuse_delivery(query: AgentQuery | ChatQuery) -> None:
+    """Raise ToolError where an answer is to be said elsewhere, too."""
+    if query.deliver:
+        what = "the answer is told to who asks, and delivered nowhere else"
+        raise ToolError(f"{what}; leave deliver out, and say it by `send`", code="unsupported")
 
 
 def owner_of_runs(caller: Caller) -> str:

@@ -146,21 +146,19 @@ class ClientTurn:
 
 def mount(core: TurnCore) -> Feature:
     """Mount what answers programs that bring tools."""
-    return Feature(services=(Completions(core.find(Chats), core.belt_of, core.models.named),))
+    return Feature(services=(Completions(core.find(Chats), core.belt_of),))
 
 
 class Completions:
     """The turns that programs ask for."""
 
-    def __init__(
-        self, chat: Chats, belt_of: Callable[[Caller, Iterable[Tool]], Any], find_model: Callable[[str], str | None]
-    ) -> None:
-        self._chat, self._belt_of, self._find_model = chat, belt_of, find_model
+    def __init__(self, chat: Chats, belt_of: Callable[[Caller, Iterable[Tool]], Any]) -> None:
+        self._chat, self._belt_of = chat, belt_of
         self._turns: list[ClientTurn] = []
         # a program sends the same tools with every request: the belts that were made for them are found again
         self._make_tool = lru_cache(maxsize=1024)(make_client_tool)
 
-    @rpc("chat.complete", scope="write")
+    @rpc("chat.complete", clients="write", starts_turn=True, shared=True)
     async def complete(self, caller: Caller, progress: Progress, query: CompletionQuery) -> dict[str, Any]:
         """Answer what is said, with tools of the caller's own; told when it is done, or when calls of those wait."""
         answers = [_read_answer(each) for each in query.results]
@@ -176,7 +174,7 @@ class Completions:
                 turn.waiting.pop(key).answer.set_result(Result.text(text))
         return await turn.follow(progress)
 
-    @rpc("hooks.run", scope="write")
+    @rpc("hooks.run", clients="write", starts_turn=True)
     async def run_hook(
         self,
         caller: Caller,
@@ -206,9 +204,6 @@ class Completions:
         content = (*_read_content(query.before), *content)
         if not any(not isinstance(part, Text) or part.text.strip() for part in content):
             raise ToolError("nothing was said; a message has words, or results of calls", code="bad_arguments")
-        model = self._find_model(query.model) if query.model else None
-        if query.model and model is None:
-            raise ToolError(f"there is no model {query.model[:64]!r} here; models.list names them", code="not_found")
         try:
             given, source = map(orjson.dumps, query.tools), source_of_client(caller)
             tools = tuple(self._make_tool(each, source, _delegate, _ANSWER_SECONDS) for each in given)
@@ -220,7 +215,7 @@ class Completions:
         message = Message(role="user", content=content)
         asked = _asking.set(turn)
         try:
-            request = TurnRequest(message=message, caller=placed, extra=tools, model=model)
+            request = TurnRequest(message=message, caller=placed, extra=tools, asked_model=query.model)
             key = query.idempotencyKey or f"run-{token_hex(12)}"
             found = await self._chat.begin(caller, request, key)
         finally:

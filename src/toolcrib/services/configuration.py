@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import ToolError
-from toolcrib.define.ports import Scope, rpc
+from toolcrib.define.ports import Scope, rpc, work_of
 
 from .approvals import Approvals
 from .feature import ConfigEditor, Difference, Feature, TurnCore
@@ -45,7 +45,7 @@ class Configuration:
         self._core = core
         self._editor: ConfigEditor = core.editor
 
-    @rpc("config.get", scope="read")
+    @rpc("config.get", clients="admin", tools="read", as_tool=work_of("gateway", action="config.get"))
     async def get(
         self,
         caller: Caller,
@@ -55,28 +55,28 @@ class Configuration:
         self._require_owner(caller)
         return self._editor.show(has_text=text)
 
-    @rpc("config.schema", scope="read")
+    @rpc("config.schema", clients="admin", tools="read", as_tool=work_of("gateway", action="config.schema"))
     async def schema(self, caller: Caller) -> dict[str, Any]:
         """Give the JSON Schema of the file."""
         self._require_owner(caller)
         return {"schema": self._editor.schema()}
 
-    @rpc("config.set", scope="admin")
+    @rpc("config.set", clients="admin")
     async def set(self, caller: Caller, rights: Collection[Scope], query: ConfigChange) -> dict[str, Any]:
         """Write another file, as `config.apply` does."""
         return self._change(caller, rights, query, merges=False)
 
-    @rpc("config.apply", scope="write")
+    @rpc("config.apply", clients="admin", tools="write", as_tool=work_of("gateway", action="config.apply"))
     async def apply(self, caller: Caller, rights: Collection[Scope], query: ConfigChange) -> dict[str, Any]:
         """Write another file: checked as at a start, and in force from the next call on."""
         return self._change(caller, rights, query, merges=False)
 
-    @rpc("config.patch", scope="write")
+    @rpc("config.patch", clients="admin", tools="write", as_tool=work_of("gateway", action="config.patch"))
     async def patch(self, caller: Caller, rights: Collection[Scope], query: ConfigChange) -> dict[str, Any]:
         """Change keys of the file by a JSON merge patch, in which null takes one away; comments in it are lost."""
         return self._change(caller, rights, query, merges=True)
 
-    @rpc("approvals.propose", scope="approve")
+    @rpc("approvals.propose", clients="approve")
     async def propose(self, caller: Caller, id: Annotated[str, "the whole id of the question"]) -> dict[str, Any]:
         """Show what the configuration would have to say for a call never to be asked about again; nothing is changed.
 

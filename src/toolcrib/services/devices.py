@@ -23,12 +23,14 @@ from toolcrib.define.ports import Scope, rpc
 from toolcrib.define.record import Enrolled, Record
 
 from .feature import Core, Feature
+from .revocation import Revocations
 
 T = TypeVar("T")
 DeviceWord = Annotated[str, Field(min_length=1, max_length=256)]
 Rights = frozenset[Scope]
 
-_CODE_SECONDS, _CODE_LETTERS = 600.0, "ABCDEFGHJKMNPQRSTVWXYZ23456789"  # none that looks like another
+_CODE_SECONDS, _CODE_CHARS = 600.0, 8
+_CODE_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"  # none that looks like another
 _MAX_DEVICES, _MAX_WAITING, _WAIT_SECONDS = 1_000, 64, 300.0
 _PAGE, _PAGE_SECONDS = "page-", 30 * 86_400.0  # how its id begins; as long as a browser keeps the cookie
 _ANSWER_SECONDS = 0.1  # in which who has ended its own connection is still told that it did
@@ -44,8 +46,11 @@ class Met(NamedTuple):
 
 def mount(core: Core) -> Feature:
     """Mount the devices, kept in the state folder where there is one, and the bus that tells of them and the rest."""
-    bus = Bus()
-    return Feature(services=(bus, Devices(core.stores.devices, core.stores.record, bus)))
+    bus, revocations = Bus(), core.find(Revocations)
+    devices = Devices(core.stores.devices, core.stores.record, bus)
+    devices.end_soon = revocations.end_soon
+    revocations.add_door(DEVICE_CHANNEL, devices.explain_refusal)
+    return Feature(services=(bus, devices))
 
 
 class Devices:
@@ -61,6 +66,7 @@ class Devices:
         self._page_codes: dict[str, float] = {}  # likewise: until when it lets a page in
         self._taken, self._steps = 0, set[asyncio.Future[Any]]()
         self._tell_ended: Callable[[Collection[str]], None] | None = None
+        self.end_soon: Callable[[Collection[str]], None] = lambda marks: None
 
     async def open(self, given: Iterable[Device], tell_ended: Callable[[Collection[str]], None]) -> None:
         """Read who is known, and take those who are `given` too; `tell_ended` hears whose rights are others now."""
@@ -77,18 +83,27 @@ class Devices:
         if self._store is not None and (found := await self._store.reread()) is not None:
             self._take(*found)
 
+    async def explain_refusal(self, caller: Caller, id: str) -> str:
+        """Say why a device may ask for nothing any more, "" while it may."""
+        if not self.is_open:
+            await self.refresh()
+        device = self.known.get((id, "operator"))
+        if device is None:
+            return "the device is paired no more"
+        return "" if _may_ask(device) else "the device may only read"
+
     async def meet(self, asked: Device, *, pairs: bool) -> Met:
         """Take a device that has shown its key and the owner's secret: with `pairs` it is paired, else it has to wait.
 
         One that is paired already has what it was given; when it asks for more, that is asked for anew.
         """
-        token, now = _make_token(), self._now()
+        token, now, id = _make_token(), self._now(), secrets.token_hex(16)
 
         def step(book: DeviceBook) -> Met:
             known = book.devices.get(asked.key)
             if known is None or not _covers(scopes_within(known.scopes), asked):
                 if not pairs:
-                    return Met(request=_ask_for(book, asked, now))
+                    return Met(request=_ask_for(book, asked, now, id))
                 known = _pair(book, asked, now)
             if known.token_hash:
                 return Met()
@@ -103,7 +118,7 @@ class Devices:
             self._bus.publish("device.pair.requested", _show_request(met.request))
         return met
 
-    @rpc("node.pair.code", scope="pair")
+    @rpc("node.pair.code", clients="pair")
     async def make_code(self) -> dict[str, Any]:
         """Make a code that pairs one node, once and within ten minutes: `toolcrib node --gateway URL --code CODE`."""
         self._require_gateway()
@@ -111,7 +126,7 @@ class Devices:
         self._codes = {each: until for each, until in self._codes.items() if until > now}
         if len(self._codes) >= _MAX_WAITING:
             raise ToolError(f"{_MAX_WAITING} codes wait already; they lapse in ten minutes", code="busy")
-        code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
+        code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_CHARS))
         until = self._codes[hash_token(code)] = now + _CODE_SECONDS
         return {"code": f"{code[:4]}-{code[4:]}", "expiresAtMs": int(until * 1000)}
 
@@ -132,7 +147,7 @@ class Devices:
 
         return await self._change(step, lambda met: _note("paired", "a code", met.device))
 
-    @rpc("page.code", scope="admin")
+    @rpc("page.code", clients="admin")
     async def make_page_code(self) -> dict[str, Any]:
         """Make a code that lets the page of a browser in as the owner, once and within five minutes."""
         self._require_gateway()
@@ -186,14 +201,14 @@ class Devices:
         await self._change(step)
         return shown
 
-    @rpc("device.pair.list", scope="pair")
+    @rpc("device.pair.list", clients="pair")
     async def list_devices(self) -> dict[str, Any]:
         """List the devices that wait to be paired, and those that are."""
         await self.refresh()
         pending = [_show_request(each) for each in self._requests.values() if _is_open(each, self._now())]
         return {"pending": pending, "paired": [_show(each) for each in self.known.values()]}
 
-    @rpc("device.pair.approve", scope="pair")
+    @rpc("device.pair.approve", clients="pair")
     async def approve(self, caller: Caller, rights: Rights, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
         """Pair a device that waits; it gets its token when it connects again. Nobody gives more than they have."""
         now = self._now()
@@ -208,7 +223,7 @@ class Devices:
         self._tell_resolved(requestId, device.id, "approved")
         return {"requestId": requestId, "device": _show(device)}
 
-    @rpc("device.pair.reject", scope="pair")
+    @rpc("device.pair.reject", clients="pair")
     async def reject(self, caller: Caller, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
         """Turn away a device that waits."""
         now = self._now()
@@ -219,7 +234,7 @@ class Devices:
         self._tell_resolved(requestId, found.device.id, "rejected")
         return {"requestId": requestId, "deviceId": found.device.id}
 
-    @rpc("device.token.rotate", scope="pair")
+    @rpc("device.token.rotate", clients="pair")
     async def rotate(
         self,
         caller: Caller,
@@ -256,7 +271,7 @@ class Devices:
         told = {"deviceId": deviceId, "role": device.role, "scopes": sorted(device.scopes)}
         return {**told, "token": token, "rotatedAtMs": int(now * 1000)}
 
-    @rpc("device.token.revoke", scope="pair")
+    @rpc("device.token.revoke", clients="pair")
     async def revoke(
         self,
         caller: Caller,
@@ -308,12 +323,16 @@ class Devices:
     def _take(self, book: DeviceBook, number: int) -> None:
         if number <= self._taken:
             return  # a later one was faster
-        ended = {each.id for each in self.known.values() if _has_ended(each, book.devices.get(each.key))}
+        pairs = [(each, book.devices.get(each.key)) for each in self.known.values()]
+        ended = {before.id for before, now in pairs if _has_ended(before, now)}
+        lost = [f"{DEVICE_CHANNEL}:{before.id}" for before, now in pairs if _has_lost(before, now)]
         self.known.clear()
         self.known.update(book.devices)
         self._requests, self._taken = book.requests, number
         if ended and self._tell_ended is not None:
             asyncio.get_running_loop().call_later(_ANSWER_SECONDS, self._tell_ended, ended)
+        if lost:
+            self.end_soon(lost)
 
     def _tell_resolved(self, request: str, device: str, decision: str) -> None:
         told = {"requestId": request, "deviceId": device, "decision": decision, "ts": int(self._now() * 1000)}
@@ -325,14 +344,31 @@ def read_code(text: str) -> str:
     return text.replace("-", "").replace(" ", "").upper()
 
 
+def is_code(text: str) -> bool:
+    """Tell whether this has the form of a code that pairs a node; no token is so short."""
+    code = read_code(text)
+    return len(code) == _CODE_CHARS and set(code) <= set(_CODE_LETTERS)
+
+
 def _make_token() -> str:
     return secrets.token_urlsafe(32)
 
 
 def _has_ended(before: Device, after: Device | None) -> bool:
-    if after is None or after.scopes != before.scopes:
-        return True
+    return after is None or after.scopes != before.scopes or _has_other_token(before, after)
+
+
+def _has_lost(before: Device, after: Device | None) -> bool:
+    """Tell whether what a device began ends: it may ask for nothing any more, or somebody else had its token."""
+    return after is None or not _may_ask(after) or _has_other_token(before, after)
+
+
+def _has_other_token(before: Device, after: Device) -> bool:
     return bool(before.token_hash) and after.token_hash != before.token_hash
+
+
+def _may_ask(device: Device) -> bool:
+    return device.role == "node" or "write" in scopes_within(device.scopes)
 
 
 def _is_old_page(device: Device, now: float) -> bool:
@@ -361,14 +397,14 @@ def _pair(book: DeviceBook, asked: Device, now: float) -> Device:
     return device
 
 
-def _ask_for(book: DeviceBook, asked: Device, now: float) -> PairRequest:
-    """Write a request into the book, in the place of one that the device made before: it keeps its id."""
+def _ask_for(book: DeviceBook, asked: Device, now: float, id: str) -> PairRequest:
+    """Write a request into the book under an id; one that the device made before keeps its own."""
     for each in [each for each in book.requests.values() if not _is_open(each, now)]:
         del book.requests[each.id]
     before = next((each.id for each in book.requests.values() if each.device.key == asked.key), None)
     if before is None and len(book.requests) >= _MAX_WAITING:
         raise ToolError(f"{_MAX_WAITING} devices wait already; try again in five minutes", code="busy")
-    request = PairRequest(before or secrets.token_hex(16), asked, now)
+    request = PairRequest(before or id, asked, now)
     book.requests[request.id] = request
     return request
 

@@ -34,8 +34,9 @@ from toolcrib.define.record import Record, Rows
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import FollowedTurn, TurnRequest
 from toolcrib.define.web import WayOut
-from toolcrib.policy.resolve import is_owner
+from toolcrib.policy.resolve import is_among, is_owner, person_of
 from toolcrib.policy.settings import PolicySettings
+from toolcrib.services.members import Members
 from toolcrib.services.subagents.runs import SubagentHost, SubagentSlots
 
 T = TypeVar("T")
@@ -86,18 +87,20 @@ class ModelNames:
     """What the configuration says about models.
 
     `named` gives the `provider:model` that a word stands for, None when the configuration names no such model;
-    `default` the one an agent has, `window` how many tokens a model can be shown, 0 when that is not known.
+    `choose` the one that a word of a caller means, "" for the configured one, and raises ToolError where the choice is
+    not theirs; `default` the one an agent has, `window` how many tokens a model can be shown, 0 when that is not known.
     """
 
     named: Callable[[str], str | None]
+    choose: Callable[[Caller, str], str]
     default: Callable[[str], str]
     window: Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """What a crib keeps. `rows` are those of its record, `devices` those that were paired; None where all that is in
-    memory."""
+    """What a crib keeps, and the `members` that share it. `rows` are those of its record, `devices` those that were
+    paired; None where all that is in memory."""
 
     sessions: SessionStore
     blobs: Blobs
@@ -108,6 +111,7 @@ class Stores:
     messages: MessageStore
     quotas: QuotaStore
     pending: PendingStore
+    members: Members = field(default_factory=Members)
     rows: Rows | None = None
     devices: DeviceStore | None = None
 
@@ -228,6 +232,26 @@ class Core:
         """Tell whether a caller is the owner."""
         return is_owner(self.policy, caller)
 
+    def person_of(self, caller: Caller) -> str:
+        """Return who is behind a caller as one text that nobody else has, "" where that is not known."""
+        return person_of(self.policy, caller)
+
+    def is_among(self, caller: Caller, listed: Sequence[str]) -> bool:
+        """Tell whether a list of senders and roles names who is behind a caller; by names nobody is."""
+        return is_among(self.policy, caller, listed)
+
+    def is_theirs(self, caller: Caller, author: Caller) -> bool:
+        """Tell whether what `author` began, and what outlives the message that began it, is this caller's, too.
+
+        It is the author's and the owner's. A program's caller who is nobody's has what its own session began.
+        """
+        if self.is_owner(caller):
+            return True
+        person = self.person_of(author)
+        if person or self.person_of(caller):
+            return person == self.person_of(caller)
+        return not self.is_owner(author) and bool(author.session) and caller.session == author.session
+
     def find(self, kind: type[T]) -> T:
         """Return the service of this class that a feature before this one has mounted."""
         for service in self.mounted:
@@ -257,17 +281,3 @@ class TurnCore(Core):
 
 Mount = Callable[[Core], Feature]
 TurnMount = Callable[[TurnCore], Feature]
-
-
-def is_process_there(name: str) -> bool:
-    """Tell whether a process of this name is there; of one without a name that cannot be told."""
-    pid = name.partition(":")[0]
-    return not name or (pid.isdigit() and name == name_process(int(pid)))
-
-
-def name_process(pid: int) -> str:
-    """Return what tells a process from every other one that has its number, "" when there is none."""
-    try:
-        return f"{pid}:{Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
-    except OSError:
-        return ""

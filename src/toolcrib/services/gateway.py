@@ -13,13 +13,15 @@ from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import Bus
-from toolcrib.define.ports import rpc
+from toolcrib.define.ports import at_once, rpc, work_of
 from toolcrib.define.session import agent_from_key, to_agent
+from toolcrib.policy.resolve import agent_of
 from toolcrib.threads import in_thread
 
 from .approvals import Approvals
 from .chat import Chats
 from .feature import Feature, TurnCore
+from .nodes import Nodes
 from .router import read_version
 from .sessions import Sessions
 
@@ -68,6 +70,7 @@ class Presence:
 
 def mount(core: TurnCore) -> Feature:
     """Mount what the gateway tells of itself."""
+    core.find(Nodes).may_use = lambda caller: "nodes" in core.belt_of(core.assign_model(caller, "")).tools
     return Feature(services=(Gateway(core, core.find(Chats).bus, core.find(Sessions)),))
 
 
@@ -85,19 +88,26 @@ class Gateway:
         self._told: tuple[object, list[dict[str, str]]] = (None, [])  # the agents of a policy, as health names them
         self.bus, self.presence = bus, Presence(bus)
         self.on_restart: Callable[[], None] | None = None
+        self.not_in_force = ""  # why the configuration as it stands now does not count
 
-    @rpc("health", scope="read", at_once=True)
-    async def health(self) -> dict[str, Any]:
-        """Say that it works, and for how long it has."""
+    def lock_state(self) -> None:
+        """Become the one gateway of the state folder until the crib is closed; CribError names who is it already."""
+        self._core.stores.members.lock()
+
+    @at_once
+    @rpc("health", clients="read", shared=True)
+    async def health(self, caller: Caller) -> dict[str, Any]:
+        """Say that it works, for how long it has, and which agents there are; to a guest, which one is theirs."""
         policy, now = self._core.policy, self._now()
         if self._told[0] is not policy:
             self._told = policy, [{"agentId": each} for each in sorted({"main", *policy.agents})]
+        agents = self._told[1] if self._core.is_owner(caller) else [{"agentId": agent_of(caller)}]
         return {
             "ok": True, "ts": int(now * 1000), "uptimeMs": int((now - self._began) * 1000), "version": self._version,
-            "defaultAgentId": "main", "agents": self._told[1], "channels": _NO_CHANNELS,
+            "defaultAgentId": "main", "agents": agents, "channels": _NO_CHANNELS,
         }  # fmt: skip
 
-    @rpc("status", scope="read")
+    @rpc("status", clients="read", shared=True)
     async def status(self, caller: Caller) -> dict[str, Any]:
         """Say how the sessions that the caller may see stand."""
         heads = await self._sessions.find_heads(caller)
@@ -105,22 +115,29 @@ class Gateway:
         recent = [self._sessions.describe(each) for each in heads[:10]]
         if self._core.is_owner(caller):
             told |= {"connections": len(self.presence), "logFile": str(self._log_path or "")}
+            told |= {"notInForce": self.not_in_force} if self.not_in_force else {}
         running = [self._sessions.describe(each) for each in heads if self._sessions.is_running(each.key)]
         return {**told, "sessions": {"count": len(heads), "recent": recent, "running": running}}
 
-    @rpc("system-presence", scope="read", at_once=True)
+    @at_once
+    @rpc("system-presence", clients="read")
     async def present(self, caller: Caller) -> list[dict[str, Any]]:
         """List who is connected; only the owner is told."""
         return self.presence.rows() if self._core.is_owner(caller) else []
 
-    @rpc("models.list", scope="read", at_once=True)
-    async def models(self) -> dict[str, Any]:
-        """List the models that the configuration names."""
+    @at_once
+    @rpc("models.list", clients="read")
+    async def models(self, caller: Caller) -> dict[str, Any]:
+        """List the models that the configuration names; to a guest, the one that answers them."""
+        if not self._core.is_owner(caller):
+            own = self._core.models.default(agent_of(caller))
+            return {"models": [{"id": own, "name": own}]}
         default = self._core.models.default("main")
         named = [default, *(name for name in map(self._core.models.default, self._core.policy.agents) if name)]
         return {"models": [{"id": each, "name": each} for each in dict.fromkeys(named)]}
 
-    @rpc("agent.identity.get", scope="read", at_once=True)
+    @at_once
+    @rpc("agent.identity.get", clients="read", shared=True)
     async def identity(
         self,
         agentId: str = "",  # noqa: N803  as the protocol spells its parameters
@@ -131,7 +148,7 @@ class Gateway:
         own = self._core.config.agent(id)
         return {"agentId": id, "name": (own.name if own else None) or id}
 
-    @rpc("gateway.restart", scope="write")
+    @rpc("gateway.restart", clients="write", as_tool=work_of("gateway", by_hand=True, action="restart"))
     async def restart(
         self,
         caller: Caller,
@@ -145,7 +162,7 @@ class Gateway:
         asyncio.get_running_loop().call_later(delayMs / 1000, self.on_restart)
         return {"ok": True, "delayMs": delayMs}
 
-    @rpc("logs.tail", scope="admin")
+    @rpc("logs.tail", clients="read", tools="admin")
     async def tail(
         self,
         caller: Caller,
@@ -173,7 +190,7 @@ class Gateway:
         if not self._core.is_owner(caller) or caller.parents:
             raise ToolError(f"only the owner may see {what}", code="denied")
 
-    @rpc("exec.approval.resolve", scope="approve")
+    @rpc("exec.approval.resolve", clients="approve")
     async def resolve_approval(
         self, caller: Caller, id: str, decision: Literal["allow-once", "allow-always", "deny"]
     ) -> dict[str, Any]:
@@ -186,15 +203,20 @@ class Gateway:
 
     def tell_question(self, question: Question) -> None:
         """Tell who may answer it of a question, and that it is settled."""
+        approvals = self._core.find(Approvals)
+
+        def is_for(caller: Caller) -> bool:
+            return approvals.may_refuse(caller, question)
+
         if question.state == "pending":
             asked = {"tool": question.tool, "command": question.shown, "reason": question.reason}
             times = {"createdAtMs": int(question.asked_at * 1000), "expiresAtMs": int(question.expires_at * 1000)}
             told = {"id": question.id, "request": asked, **times}
-            self.bus.publish("exec.approval.requested", told, "", question.person)
+            self.bus.publish("exec.approval.requested", told, "", is_for)
         else:
             decision = "deny" if question.state == "denied" else question.state
             told = {"id": question.id, "decision": decision, "resolvedBy": question.by}
-            self.bus.publish("exec.approval.resolved", told, "", question.person)
+            self.bus.publish("exec.approval.resolved", told, "", is_for)
 
     def now_ms(self) -> int:
         """Return the time."""

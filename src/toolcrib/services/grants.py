@@ -17,7 +17,7 @@ from toolcrib.define.verdict import ArgumentRule
 from toolcrib.policy.arguments import is_open
 from toolcrib.policy.conditions import check_when, dump_when
 from toolcrib.policy.lint_arguments import explain_dead
-from toolcrib.policy.resolve import agent_of, is_listed
+from toolcrib.policy.resolve import agent_of, is_among
 
 from .feature import Core
 
@@ -104,4 +104,8 @@ def _is_by(core: Core, caller: Caller, entry: StandingGrant) -> bool:
         return caller.channel is None and caller.group is None and core.is_owner(caller)
     own = (to_channel(caller.channel or ""), caller.account, caller.group)
     is_there = own == (to_channel(entry.channel), entry.account, entry.group)
-    return is_there and entry.sender is not None and is_listed(caller.sender, [entry.sender])
+    return (
+        is_there
+        and entry.sender is not None
+        and is_among(core.policy, caller, [entry.sender], at=to_channel(entry.channel))
+    )

@@ -6,10 +6,11 @@ speaks, and every group, has a folder of the same layout in the state folder, wh
 
 import asyncio
 import hashlib
+import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -20,17 +21,25 @@ from toolcrib.adapter.cut import cut
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.config.services import MemorySettings
 from toolcrib.define import session
-from toolcrib.define.approval import person_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Passage, join_parts, parts_of
-from toolcrib.define.log import Said, SessionHead
-from toolcrib.define.memory import MemoryDocument, MemoryIndex, MemoryInTurn, MemoryPlaces, MemoryState
+from toolcrib.define.log import Said, SessionHead, read_sources
+from toolcrib.define.memory import (
+    MEMORY_ROOTS,
+    MemoryDocument,
+    MemoryIndex,
+    MemoryInTurn,
+    MemoryPlaces,
+    MemoryState,
+    is_memory_file,
+)
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import Progress, Workspace, rpc
+from toolcrib.define.ports import Progress, Workspace, rpc, work_of
 from toolcrib.define.result import Text
-from toolcrib.policy.resolve import ResolvedCaller, agent_of, resolve
+from toolcrib.define.taint import source_after
+from toolcrib.policy.resolve import ResolvedCaller, agent_of, person_of, resolve
 
 from .feature import Core, Feature
 
@@ -39,7 +48,7 @@ _LINES, _BYTES = 2_000, 50 << 10  # of a file, at once
 _PROMPT_LINES, _PROMPT_BYTES = 200, 25_000
 _MAX_OPEN = 64  # memories that are held open
 _MAX_SESSIONS, _SESSION_CHARS, _READ_SECONDS = 1_000, 200_000, 60.0
-_ROOTS = ("MEMORY.md", "memory.md")
+_SESSIONS = "sessions/"  # before the key of one that is found
 _TOOLS = frozenset({"memory_search", "memory_get"})
 _ASIDE = ("cron", "hook", "node")  # sessions that are nobody's talk
 
@@ -47,6 +56,8 @@ _REMEMBERED = "You remember this from earlier conversations; it stands in {name}
 _KEEPING = (
     "What should last beyond this conversation is written to MEMORY.md (short facts) or memory/YYYY-MM-DD.md (notes)."
 )
+
+_READABLE = re.compile("^person:|:(id|e164):")  # what tells persons apart and no reader needs
 
 _AgentId = Annotated[str, Field(max_length=64)]
 
@@ -58,6 +69,7 @@ class MemoryFiles(Protocol):
     def workspace(self) -> Workspace: ...
     async def make(self) -> None: ...
     async def lines(self, path: str, first: int, most: int, size: int) -> Passage: ...
+    async def trace(self, path: str) -> Sequence[str] | None: ...
     def close(self) -> None: ...
 
 
@@ -106,7 +118,7 @@ class Memories:
         self._indexes: OrderedDict[tuple[MemoryPlaces, str | None], MemoryIndex] = OrderedDict()
         self._prompts: OrderedDict[Path, tuple[str, str]] = OrderedDict()
 
-    @rpc("memory.search", scope="read")
+    @rpc("memory.search", clients="read", as_tool="memory_search")
     async def search(
         self,
         caller: Caller,
@@ -124,9 +136,22 @@ class Memories:
         state = index.state
         fallback = {"fallback": state.problem} if state.problem else {}
         told = {"provider": state.provider, "model": state.model, **fallback}
-        return {"results": [each.to_json() for each in found], **told}
+        origins = {path: await self._trace(memory, path) for path in {each.path: None for each in found}}
+        rows = [{**each.to_json(), "origin": origins[each.path]} for each in found]
+        return {"results": rows, **told}
 
-    @rpc("memory.get", scope="read")
+    async def _trace(self, memory: Memory, path: str) -> str | None:
+        """Return the source of what is found in a note or a session, None where nothing in it is from outside."""
+        if path.startswith(_SESSIONS):
+            return _to_source(path, tuple(await read_sources(self._core.stores.sessions, path.removeprefix(_SESSIONS))))
+        terms, name = self._choose_file(memory, path)
+        files = self._make_files(terms)
+        try:
+            return _to_source(path, await files.trace(name))
+        finally:
+            files.close()
+
+    @rpc("memory.get", clients="read", as_tool=work_of("memory_get", {"first": "from"}))
     async def get(
         self,
         caller: Caller,
@@ -143,24 +168,30 @@ class Memories:
             await files.make()
         try:
             found = await files.lines(name, first, min(lines or _LINES, _LINES), _BYTES)
+            source = _to_source(path.strip(), await files.trace(name))
         finally:
             files.close()
         if found.long is not None:
             what = f"line {found.first} of {quote_short(path, 200)} alone has {found.long:,} bytes, more than is shown"
             raise ToolError(f"{what}; go on behind it", code="too_large")
-        told = {"path": path.strip(), "text": found.data.decode("utf-8", "replace")}
+        told: dict[str, Any] = {"path": path.strip(), "text": found.data.decode("utf-8", "replace"), "origin": source}
         return {**told, "next": found.first + found.count} if found.more else told
 
-    @rpc("memory.status", scope="read")
+    @rpc("memory.status", clients="read")
     async def status(self, caller: Caller, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803
-        """Tell where the caller's memory lies, what is in it, and how it is searched; the owner is told of all."""
+        """Tell what is in the caller's memory, and how it is searched; the owner is told where it lies, and of all.
+
+        So is whom a program names: it reads the disk itself. Whom a door let in is told no path.
+        """
         memory = self._find(caller, agentId)
         index = await self._index_of(memory)
         state = await index.sync(await self._documents(memory, caller))
-        told = {"agentId": memory.agent, "folder": str(memory.places.folder), **_state_json(state)}
-        return told | ({"people": self._list_people(memory.agent)} if self._core.is_owner(caller) else {})
+        told, is_owner = {"agentId": memory.agent, **_state_json(state)}, self._core.is_owner(caller)
+        if is_owner or not caller.door:
+            told["folder"] = str(memory.places.folder)
+        return told | ({"people": self._list_people(memory.agent)} if is_owner else {})
 
-    @rpc("memory.reindex", scope="admin")
+    @rpc("memory.reindex", clients="admin")
     async def reindex(self, caller: Caller, progress: Progress, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803
         """Read every file of the caller's memory anew."""
         memory = self._find(caller, agentId)
@@ -188,13 +219,12 @@ class Memories:
         if session.chat_from_key(key) or caller.group is not None:
             return MemoryInTurn(notes=notes)
         keeping = _KEEPING if not memory.name and {"memory_search", "write"} <= set(tools) else ""
-        name, text, is_accepted = await self._read_root(memory)
+        name, text, source = await self._read_root(memory)
         if not text:
             return MemoryInTurn(keeping, notes=notes)
-        source = f"memory:{name}"
-        fenced = self._fence_once(memory.places.folder, text, source)
+        fenced = self._fence_once(memory.places.folder, text, f"memory:{name}")
         words = "\n".join((_REMEMBERED.format(name=name), fenced, keeping)).rstrip()
-        return MemoryInTurn(words, None if is_accepted else source, notes)
+        return MemoryInTurn(words, source, notes)
 
     async def close(self) -> None:
         """Let go of every index."""
@@ -225,6 +255,9 @@ class Memories:
             if core.state is None:
                 raise ToolError("nothing is kept here, so that only the owner has a memory", code="unavailable")
             folder = core.state / "people" / root / name
+            old = (folder.with_name(each) for each in _list_old_names(who) if not folder.exists())
+            if (found := next((each for each in old if each.is_dir()), None)) is not None:
+                found.rename(folder)
             terms = replace(terms, root=folder, access="rw", protected=(), refusal="")
             places = MemoryPlaces(folder, (), kept and kept / f"{root}-{name}")
             return Memory(root, name, places, terms, settings)
@@ -269,11 +302,11 @@ class Memories:
             raise ToolError(f"{what}, as memory_search names them", code="denied")
         return memory.terms, join_parts(parts)
 
-    async def _read_root(self, memory: Memory) -> tuple[str, str, bool]:
-        """Return name and beginning of the file that stands in prompts, and whether the owner has accepted it."""
+    async def _read_root(self, memory: Memory) -> tuple[str, str, str | None]:
+        """Return name and beginning of the file that stands in prompts, and its source where that is outside."""
         files = self._make_files(memory.terms)
         try:
-            for name in _ROOTS:
+            for name in MEMORY_ROOTS:
                 try:
                     found = await files.lines(name, 1, _PROMPT_LINES, _PROMPT_BYTES)
                 except ToolError:  # there is none, or none that may be read
@@ -287,10 +320,11 @@ class Memories:
                     text += "\n[there is more in it; memory_get reads the rest]"
                 whole = str(memory.places.folder / name)
                 is_own = not memory.name and not found.more
-                return name, text, is_own and not self._core.explain_unaccepted(whole, found.data)
+                is_accepted = is_own and not self._core.explain_unaccepted(whole, found.data)
+                return name, text, None if is_accepted else _to_source(name, await files.trace(name))
         finally:
             files.close()
-        return "", "", False
+        return "", "", None
 
     def _fence_once(self, folder: Path, text: str, source: str) -> str:
         """Return a text between marks that stay the same as long as it does, so that a prompt can be cached."""
@@ -329,7 +363,7 @@ class Memories:
                 raise ToolError(f"the session {key!r} was not read in time", code="timeout") from None
 
         def make(head: SessionHead) -> MemoryDocument:
-            return MemoryDocument(f"sessions/{head.key}", str(head.count), lambda: read(head.key))
+            return MemoryDocument(f"{_SESSIONS}{head.key}", str(head.count), lambda: read(head.key))
 
         return [make(head) for head in heads]
 
@@ -345,16 +379,26 @@ def name_memory(who: ResolvedCaller) -> str | None:
     group's memory but the owner.
     """
     caller, chat = who.caller, next(iter(who.chats), None)
+    if caller.is_nobody and not who.is_owner:
+        return None
     if chat is not None or caller.group is not None or session.kind_from_key(caller.session or "") == "group":
         if chat is None or (caller.group is None and not who.is_owner):
             return None
         return _to_folder(f"{chat.channel}-{chat.id}", f"group {chat.channel} {chat.id}")
     if who.is_owner:
         return ""
-    identity = person_of(caller)
-    if not identity or caller.sender is None:
-        return None
-    return _to_folder(f"{caller.channel}-{caller.sender.id or caller.sender.e164}", identity)
+    person = person_of(who.settings, caller)
+    return _to_folder(_READABLE.sub("-", person), person) if person else None
+
+
+def _list_old_names(who: ResolvedCaller) -> Iterator[str]:
+    """Yield what the folder of a person was called before `people` named them, and before ids had one form."""
+    caller, sender = who.caller, who.caller.sender
+    if sender is not None and not (caller.group is not None or next(iter(who.chats), None)):
+        identity = person_of(replace(who.settings, people={}), caller)
+        yield _to_folder(_READABLE.sub("-", identity), identity)
+        old = json.dumps([caller.channel, caller.account, sender.id, sender.e164], separators=(",", ":"))
+        yield _to_folder(f"{caller.channel}-{sender.id or sender.e164}", old)
 
 
 def spell_memory_path(path: str, *roots: str) -> tuple[str, ...]:
@@ -362,11 +406,9 @@ def spell_memory_path(path: str, *roots: str) -> tuple[str, ...]:
     return parts_of(path.strip().replace("\\", "/"), *roots)
 
 
-def is_memory_file(parts: tuple[str, ...]) -> bool:
-    """Tell whether a path of these names is one of a memory's own files."""
-    if ".." in parts or not parts or not parts[-1].lower().endswith(".md"):
-        return False
-    return parts[0] in _ROOTS if len(parts) == 1 else parts[0] == "memory"
+def _to_source(path: str, told: Sequence[str] | None) -> str | None:
+    """Return the source of a note by what it goes back to: None for nothing outside, itself where nobody knows."""
+    return f"memory:{path}" if told is None else source_after(f"memory:{path}", told)
 
 
 def _to_folder(words: str, identity: str) -> str:

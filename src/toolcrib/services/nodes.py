@@ -61,6 +61,9 @@ class LiveNode:
     waiting: "dict[str, asyncio.Future[Any]]" = field(default_factory=dict)
 
 
+_FOR_GUESTS = ("nodeId", "displayName", "caps", "connected", "paired")  # no address, and nothing of the machine
+
+
 class PermittedCall(NamedTuple):
     """What a call of a tool may do: run this on a node, settle this request, or (neither) what its action says.
 
@@ -94,6 +97,7 @@ class Nodes:
         self._live: dict[str, LiveNode] = {}
         self._permits: dict[str, PermittedCall] = {}
         self._until, self._came = time.monotonic() + _RETURN_SECONDS, asyncio.Event()
+        self.may_use: Callable[[Caller], bool] = lambda caller: False  # tells who has the tool
         # told of what a node asks an agent for; returns whether that was taken
         self.on_request: Callable[[Node, Mapping[str, Any]], Awaitable[bool]] | None = None
         tools = frozenset({_TOOL, _CANVAS})
@@ -126,19 +130,19 @@ class Nodes:
                 found[device.id] = replace(known, name=about.get("displayName") or known.name)
         return sorted(found.values(), key=lambda node: (not node.connected_at, node.shown.lower(), node.id))
 
-    @rpc("node.list", scope="read")
-    async def list_nodes(self) -> dict[str, Any]:
-        """List the nodes that are paired or connected, and what each may be asked for."""
+    @rpc("node.list", clients="read")
+    async def list_nodes(self, caller: Caller) -> dict[str, Any]:
+        """List the nodes that are paired or connected, and what each may be asked for; to a guest, those it may use."""
         await self._devices.refresh()
-        return {"ts": int(time.time() * 1000), "nodes": [self._show(node) for node in self.list_known()]}
+        return {"ts": int(time.time() * 1000), "nodes": [self._show(node, caller) for node in self._list_for(caller)]}
 
-    @rpc("node.describe", scope="read")
-    async def describe(self, nodeId: NodeWord) -> dict[str, Any]:  # noqa: N803
+    @rpc("node.describe", clients="read")
+    async def describe(self, caller: Caller, nodeId: NodeWord) -> dict[str, Any]:  # noqa: N803
         """Describe one node."""
         await self._devices.refresh()
-        return {"ts": int(time.time() * 1000), **self._show(find_node(self.list_known(), nodeId))}
+        return {"ts": int(time.time() * 1000), **self._show(find_node(self._list_for(caller), nodeId), caller)}
 
-    @rpc("node.rename", scope="pair")
+    @rpc("node.rename", clients="pair")
     async def rename(
         self,
         nodeId: NodeWord,  # noqa: N803
@@ -150,20 +154,20 @@ class Nodes:
         name = await self._devices.rename(node.id, displayName)
         return {"nodeId": node.id, "displayName": name}
 
-    @rpc("node.pair.list", scope="pair")
+    @rpc("node.pair.list", clients="pair")
     async def list_pairs(self) -> dict[str, Any]:
         """List the nodes that wait to be paired, and those that are."""
         told = await self._devices.list_devices()
         return {kind: [row for row in rows if row["role"] == "node"] for kind, rows in told.items()}
 
-    @rpc("node.pair.approve", scope="pair")
+    @rpc("node.pair.approve", clients="pair")
     async def approve(self, caller: Caller, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
         """Pair a node that waits."""
         await self._find_request(requestId)
         told = await self._devices.approve(caller, frozenset(), requestId)
         return {"requestId": requestId, "node": {"nodeId": told["device"]["deviceId"], **told["device"]}}
 
-    @rpc("node.pair.reject", scope="pair")
+    @rpc("node.pair.reject", clients="pair")
     async def reject(self, caller: Caller, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
         """Turn away a node that waits."""
         await self._find_request(requestId)
@@ -172,7 +176,7 @@ class Nodes:
 
     # what they are asked for
 
-    @rpc("node.invoke", scope="write")
+    @rpc("node.invoke", clients="write", tools="admin")
     async def invoke(
         self,
         caller: Caller,
@@ -190,18 +194,18 @@ class Nodes:
         payload = await self._ask(live, command, given, (timeoutMs or _INVOKE_SECONDS * 1000) / 1000)
         return {"ok": True, "nodeId": live.node.id, "command": command, "payload": payload}
 
-    @rpc("exec.approvals.node.get", scope="admin")
+    @rpc("exec.approvals.node.get", clients="admin")
     async def show_rules(self, nodeId: NodeWord) -> Any:  # noqa: N803
         """Show how a node judges commands."""
         return await self._ask(self._find_live(nodeId), "system.execApprovals.get", {}, _INVOKE_SECONDS)
 
-    @rpc("exec.approvals.node.set", scope="admin")
+    @rpc("exec.approvals.node.set", clients="admin")
     async def change_rules(self, nodeId: NodeWord, exec: JsonObject, baseHash: str = "") -> Any:  # noqa: N803
         """Change how a node judges commands, where it lets a gateway do that."""
         params = {"exec": exec, "baseHash": baseHash}
         return await self._ask(self._find_live(nodeId), "system.execApprovals.set", params, _INVOKE_SECONDS)
 
-    @rpc("nodes.perform", scope="write")
+    @rpc("nodes.perform", clients="write")
     async def perform(
         self,
         caller: Caller,
@@ -253,7 +257,7 @@ class Nodes:
             raise ToolError(f"no node that is connected has a {cap}", code="unavailable")
         return node, await self._ask(self._find_live(node.id), command, params, seconds)
 
-    @rpc("node.invoke.result", scope="node")
+    @rpc("node.invoke.result", clients="node")
     async def take_result(  # noqa: PLR0913  as the protocol spells it
         self,
         caller: Caller,
@@ -280,7 +284,7 @@ class Nodes:
             answer.set_exception(ToolError(f"{live.node.shown} answered what is no JSON", code="failed"))
         return {"ok": True}
 
-    @rpc("node.event", scope="node")
+    @rpc("node.event", clients="node")
     async def take_event(
         self,
         caller: Caller,
@@ -405,9 +409,14 @@ class Nodes:
         settings = self._settings()
         return list_allowed_commands(node.platform, node.family, settings.allow_commands, settings.deny_commands)
 
-    def _show(self, node: Node) -> dict[str, Any]:
+    def _list_for(self, caller: Caller) -> list[Node]:
+        return self.list_known() if self._is_owner(caller) or self.may_use(caller) else []
+
+    def _show(self, node: Node, caller: Caller) -> dict[str, Any]:
         allowed = self._list_allowed(node)
         row = node.to_json() | {"paired": (node.id, "node") in self._devices.known}
+        if not self._is_owner(caller):
+            row = {key: row[key] for key in _FOR_GUESTS if key in row}
         return row | {"commands": [each for each in node.commands if not explain_unasked(each, node.commands, allowed)]}
 
 

@@ -17,7 +17,6 @@ from pydantic import Field
 
 from toolcrib.adapter.cut import shorten
 from toolcrib.adapter.fence import fence, new_token
-from toolcrib.adapter.trim import attribute
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.display import strip
@@ -32,6 +31,7 @@ from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
+from toolcrib.define.sourced import attribute
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
 
@@ -81,7 +81,7 @@ class CallBoard:
             result: Result = await answer
         finally:
             self.waiting.pop(key, None)
-        ctx.course.outside = self.source  # also where an observer says it in other words
+        ctx.course.add_sources((self.source,))  # also where an observer says it in other words
         return result
 
 
@@ -166,7 +166,7 @@ class Peers:
         found = (each for (own, _), each in self._offers.items() if own == whose)
         return tuple(tool for each in found if each.placed.session == caller.session for tool in each.tools)
 
-    @rpc("tools.offer", scope="write")
+    @rpc("tools.offer", clients="write", two_answers=True)
     async def offer(
         self,
         caller: Caller,
@@ -198,7 +198,7 @@ class Peers:
             self._end(id, offer)
         return {**told, "status": "ok", "tools": []}
 
-    @rpc("tools.answer", scope="write")
+    @rpc("tools.answer", clients="write")
     async def answer(
         self,
         caller: Caller,
@@ -214,7 +214,7 @@ class Peers:
             waiting = offer.board.waiting.get(callId) if own == whose else None
             if waiting is not None and not waiting.answer.done():
                 if later is not None:
-                    waiting.ctx.course.outside = offer.board.source
+                    waiting.ctx.course.add_sources((offer.board.source,))
                     made = await waiting.ctx.later(later, seconds=seconds)
                 if not waiting.answer.done():  # it may have been stopped meanwhile
                     waiting.answer.set_result(made)
@@ -222,7 +222,7 @@ class Peers:
         late = self._late.get(callId)
         if late is None or late.whose != whose:
             raise ToolError(f"no call {callId[:64]!r} waits for an answer of yours", code="not_found")
-        words = attribute(made._replace(content=tuple(map(_shorten, made.content))), late.offer.board.source).content
+        words = attribute(made._replace(content=tuple(map(_shorten, made.content))), (late.offer.board.source,)).content
         lead = Text(f"What came of {late.name} after all (the call {callId} had been given up by then):\n")
         message = Message(role="user", content=(lead, *fence_outside(words)))
         found = await self._chat.begin(caller, TurnRequest(message=message, caller=late.offer.placed), f"late-{callId}")

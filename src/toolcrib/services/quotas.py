@@ -6,7 +6,6 @@ Hours and days are those of UTC, whatever the time zone of a process. What is co
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -32,11 +31,13 @@ from toolcrib.define.quota import (
 from toolcrib.define.session import to_agent, to_channel
 from toolcrib.define.tool import Tool
 from toolcrib.policy.chats import find_sender
+from toolcrib.policy.identities import ANYWHERE
 from toolcrib.policy.match import Groups, Inventory, matcher_for
-from toolcrib.policy.resolve import IDENTITIES, is_listed, resolve, sender_value
+from toolcrib.policy.resolve import is_among, person_of, resolve
 from toolcrib.policy.settings import PolicySettings
 
-from .feature import Core, Feature, is_process_there, name_process
+from .feature import Core, Feature
+from .members import Members
 
 GroupsOf = Callable[[tuple[Tool, ...]], Groups]
 
@@ -45,16 +46,23 @@ _LOOK_EVERY = 0.1  # seconds, for what another process has used up or not
 
 def mount(core: Core, groups_of: GroupsOf) -> Feature:
     """Mount the counts; nothing is looked at while there are no quotas."""
-    return Feature(services=(Quotas(core.settings, core.stores.quotas, groups_of),))
+    return Feature(services=(Quotas(core.settings, core.stores.quotas, groups_of, members=core.stores.members),))
 
 
 class Quotas:
     """The Meter of a crib: what is configured now, against what all processes have counted."""
 
     def __init__(
-        self, settings: SettingsSource, store: QuotaStore, groups_of: GroupsOf, *, now: Callable[[], float] = time.time
+        self,
+        settings: SettingsSource,
+        store: QuotaStore,
+        groups_of: GroupsOf,
+        *,
+        members: Members | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._store, self._now = settings, store, now
+        self._members = members or Members()
         self._is_meant = lru_cache(maxsize=4096)(partial(_is_meant, groups_of))
 
     def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaWord] | None:
@@ -142,9 +150,9 @@ class Quotas:
 
     async def _reserve(self, windows: Sequence[QuotaWindow], begins: Reservation) -> QuotaWord:
         """Wait until a reply may begin; return what is used up where it may not."""
-        process = name_process(os.getpid())
+        members = self._members
         while True:
-            found = await self._store.reserve(windows, begins, process, is_process_there)
+            found = await self._store.reserve(windows, begins, members.name, members.is_alive)
             if has_room(windows, found):
                 return QuotaWord()
             if (word := _find_word(windows, [held for held, _ in found], OF_REPLIES)).full:
@@ -162,22 +170,21 @@ def _list_subjects(quota: QuotaSettings, policy: PolicySettings, caller: Caller)
         case "":
             yield ""
         case "sender":
-            yield _name_person(caller)
+            yield _name_person(policy, caller)
         case "role":  # a name that anyone can take makes somebody a member, too: a quota only takes away
-            if find_sender({quota.who or "": None}, caller.sender, policy.roles):
-                yield "" if quota.shared else _name_person(caller)
+            if find_sender({quota.who or "": None}, policy, caller):
+                yield "" if quota.shared else _name_person(policy, caller)
         case "agent":
             who = resolve(policy, caller)
             agents = [who.agent, *(parent.agent for parent in who.parents)]
             yield from agents if not named else [each for each in agents if each == to_agent(named.strip())][:1]
         case _:
-            if is_listed(caller.sender, [quota.who or ""]):
+            if is_among(policy, caller, [quota.who or ""], at=ANYWHERE):
                 yield ""
 
 
-def _name_person(caller: Caller) -> str:
-    known = ((kind, sender_value(caller.sender, kind)) for kind in IDENTITIES)
-    return json.dumps([to_channel(caller.channel or "") or "", *next((each for each in known if each[1]), ())])
+def _name_person(policy: PolicySettings, caller: Caller) -> str:
+    return person_of(policy, caller) or json.dumps([to_channel(caller.channel or "") or ""])
 
 
 def _is_meant(groups_of: GroupsOf, entry: str, tool: Tool) -> bool:

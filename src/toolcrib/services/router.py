@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import Progress, Rpc, Scope, mark_of, rpc
+from toolcrib.define.ports import Mark, Progress, Rpc, Scope, ToolWork, mark_of, rpc
 from toolcrib.define.schema.annotations import (
     Schema,
     check_portable,
@@ -28,6 +28,8 @@ log = logging.getLogger("toolcrib")
 # What tools may ask for. Never `approve` or `admin`: a model must not say yes to itself, nor widen its limits (G8).
 TOOL_SCOPES: frozenset[Scope] = frozenset({"read", "write"})
 
+RunMethod = Callable[[], Awaitable[Any]]
+
 _OURS = ("caller", "progress", "rights")  # given by the router, never by who asks
 
 
@@ -39,15 +41,14 @@ def read_version() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One method of a service: its name, the scope it needs, what it takes and does."""
+    """One method of a service: its name and by which right it is asked, what it takes and does."""
 
     name: str
-    scope: Scope
+    mark: Mark
     doc: str
     shape: Shape = field(repr=False)
     run: Callable[..., Any] = field(repr=False)
     wants: frozenset[str]
-    at_once: bool = False
 
     @property
     def parameters(self) -> Schema:
@@ -60,17 +61,19 @@ class Method:
         required, properties = schema.get("required", ()), schema.get("properties", {})
         params = [{"name": name, "required": name in required, "schema": each} for name, each in properties.items()]
         told = {"name": self.name, "summary": self.doc.partition("\n")[0], "paramStructure": "by-name"}
-        return {**told, "params": params, "result": {"name": "payload", "schema": {}}, "x-scope": self.scope}
+        return {**told, "params": params, "result": {"name": "payload", "schema": {}}, "x-scope": self.mark.clients}
 
 
 class Router:
-    """The methods of all services, by name."""
+    """The methods of all services, by name; `call_tool` makes the call of a tool that asking for one over a door is."""
+
+    call_tool: Callable[[Caller, ToolWork, Mapping[str, Any], RunMethod], Awaitable[Any]]
 
     def __init__(self, services: Iterable[object] = ()) -> None:
         self.methods: dict[str, Method] = {}
         self.mount(self, *services)
 
-    @rpc("rpc.discover", scope="read")
+    @rpc("rpc.discover", clients="read")
     async def discover(self) -> dict[str, Any]:
         """Describe every method: an OpenRPC document."""
         about = {"title": "toolcrib gateway", "version": read_version()}
@@ -87,9 +90,9 @@ class Router:
                     raise DeclarationError(f"two services offer the method {method.name!r}")
                 self.methods[method.name] = method
 
-    def rpc_for(self, caller: Caller, scopes: Collection[Scope] = TOOL_SCOPES) -> Rpc:
-        """Return what a caller asks through: bound to it and to the scopes it came with."""
-        return partial(self.ask, caller=caller, scopes=scopes)
+    def rpc_for(self, caller: Caller, scopes: Collection[Scope] | None = None) -> Rpc:
+        """Return what a caller asks through: as a client with the scopes it came with; without any, as a tool body."""
+        return partial(self.ask, caller=caller, scopes=scopes, is_door=scopes is not None)
 
     async def ask(
         self,
@@ -97,15 +100,21 @@ class Router:
         params: Mapping[str, Any],
         *,
         caller: Caller,
-        scopes: Collection[Scope],
+        scopes: Collection[Scope] | None = None,
         progress: Progress | None = None,
+        is_door: bool = False,
     ) -> Any:
-        """Return what the method returns; raise ToolError when there is none, it is out of reach, or it fails."""
+        """Return what the method returns; raise ToolError when there is none, it is out of reach, or it fails.
+
+        Without scopes it takes the word for tools. Over a door, one that does a tool's work is a call of that tool,
+        unless it needs a scope that no tool has: who came with it answers for the owner.
+        """
         method = self.methods.get(name)
         if method is None:
             raise ToolError(f"no method {name[:64]!r}{suggest(name, self.methods)}", code="not_found")
-        if method.scope not in scopes:
-            raise ToolError(f"{name} needs the scope {method.scope!r}, which this caller lacks", code="denied")
+        needed = method.mark.tools if scopes is None else method.mark.clients
+        if needed not in (scopes := TOOL_SCOPES if scopes is None else scopes):
+            raise ToolError(f"{name} needs the scope {needed!r}, which this caller lacks", code="denied")
         try:
             args = dict(method.shape.check(params))
         except ArgumentError as error:
@@ -119,6 +128,8 @@ class Router:
             args["progress"] = _guard_progress(name, progress)
         if "rights" in method.wants:
             args["rights"] = frozenset(scopes)
+        if is_door and method.mark.as_tool is not None and needed in TOOL_SCOPES:
+            return await self.call_tool(caller, method.mark.as_tool, params, partial(method.run, **args))
         return await method.run(**args)
 
 
@@ -143,12 +154,11 @@ def _read_method(function: Callable[..., Any]) -> tuple[Method, Callable[..., An
     check_portable(fields, where)
     method = Method(
         name=mark.name,
-        scope=mark.scope,
+        mark=mark,
         doc=inspect.getdoc(function) or "",
         shape=Shape(lambda: object_schema(fields), lambda schema: check_of_fields(fields, schema)),
         run=function,
         wants=frozenset(_OURS) & {each.name for each in listed},
-        at_once=mark.at_once,
     )
     return method, query
 

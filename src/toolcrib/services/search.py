@@ -44,7 +44,7 @@ class WebSearches:
         self._made: tuple[SearchSettings, SearchProvider] | None = None
         self._cache: dict[WebQuery, tuple[float, dict[str, Any]]] = {}
 
-    @rpc("web.search", scope="write")
+    @rpc("web.search", clients="write", as_tool="web_search")
     async def search(
         self,
         query: Annotated[str, Field(min_length=1, max_length=4_000)],

@@ -4,21 +4,23 @@ import base64
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from secrets import token_hex
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from toolcrib.adapter.fence import cut_fenced
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.log import Labelled, Said, SessionHead, SessionStore, Shortened
+from toolcrib.define.log import Labelled, Said, SessionHead, SessionStore, Shortened, trace_messages
 from toolcrib.define.message import Message, Thinking
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
 from toolcrib.define.session import agent_from_key, to_agent, to_thread_key
 
 from .feature import Feature, TurnCore
-from .sessions import Sessions, describe_pending, session_id
+from .sessions import Sessions, describe_pending, describe_sources, session_id
 
 _LABEL_CHARS = 64
 _PAGE_BYTES = 6 * 1024 * 1024  # of one answer
@@ -68,10 +70,11 @@ class SessionDesk:
         self._store, self._sessions = store, sessions
         self._beginnings: dict[str, str] = {}  # of sessions, by their ids: a list reads none of them twice
 
-    @rpc("sessions.list", scope="read")
+    @rpc("sessions.list", clients="read", shared=True)
     async def list_sessions(self, caller: Caller, query: SessionQuery) -> dict[str, Any]:
         """List the sessions that the caller may see, the latest first."""
         pending, rows = await self._sessions.find_pending(), list[dict[str, Any]]()
+        sources = list[str]()
         for head in await self._sessions.find_heads(caller):
             if len(rows) == query.limit:
                 break
@@ -81,10 +84,12 @@ class SessionDesk:
             row = {**self._sessions.describe(head), **describe_pending(pending.get(head.key, ()))}
             if query.includeDerivedTitles and not head.title:
                 row["derivedTitle"] = name or None
-            if query.includeLastMessage and (messages := await self._messages(head.key)):
-                row["lastMessagePreview"] = _plain(messages[-1])[:_PREVIEW_CHARS]
+            sources += [head.source] if head.title else []
+            if query.includeLastMessage and (last := (await self._trace(head.key))[-1:]):
+                row["lastMessagePreview"] = cut_fenced(_plain(last[0][0]), _PREVIEW_CHARS)
+                sources += last[0][1]
             rows.append(row)
-        return {"ts": int(time.time() * 1000), "count": len(rows), "sessions": rows}
+        return {"ts": int(time.time() * 1000), "count": len(rows), "sessions": rows} | describe_sources(sources)
 
     async def _find_beginning(self, head: SessionHead) -> str:
         """Return the first words of a session, "" while there are none: what one without a title is called."""
@@ -95,7 +100,7 @@ class SessionDesk:
             found = self._beginnings[id] = next(said, "")
         return found
 
-    @rpc("chat.history", scope="read")
+    @rpc("chat.history", clients="read", shared=True)
     async def history(
         self,
         caller: Caller,
@@ -107,9 +112,9 @@ class SessionDesk:
         """Show the last messages of a session, or those before one; `first` is the number of the first shown."""
         head = await self._sessions.find_visible(caller, sessionKey, makes=True)
         shown, left = list[dict[str, Any]](), _PAGE_BYTES
-        messages = (await self._messages(head.key))[:before]
-        for message in reversed(messages[-limit:]):
-            row = _render(message)
+        messages = (await self._trace(head.key))[:before]
+        for message, sources in messages[: -limit - 1 : -1]:
+            row = _render(message) | describe_sources(sources)
             left -= len(_plain(message))
             if left < 0:
                 break
@@ -120,9 +125,10 @@ class SessionDesk:
                     row["content"].append({"type": "image", "data": data, "mimeType": part.mime})
             shown.append(row)
         told = {"sessionKey": head.key, "sessionId": session_id(head), "messages": shown[::-1]}
+        told |= describe_sources(each for row in shown for each in row.get("sources", ()))
         return {**told, "first": len(messages) - len(shown)}
 
-    @rpc("sessions.preview", scope="read")
+    @rpc("sessions.preview", clients="read", shared=True)
     async def preview(
         self,
         caller: Caller,
@@ -131,19 +137,20 @@ class SessionDesk:
         maxChars: Annotated[int, Field(ge=20, le=4_000)] = _PREVIEW_CHARS,  # noqa: N803
     ) -> dict[str, Any]:
         """Show the last words of several sessions."""
-        previews = []
+        previews, sources = list[dict[str, Any]](), list[str]()
         for key in keys:
             try:
                 head = await self._sessions.find_visible(caller, key)
             except ToolError:
                 previews.append({"key": key, "status": "missing", "items": list[Any]()})
                 continue
-            last = (await self._messages(head.key))[-limit:]
-            items = [{"role": each.role, "text": _plain(each)[:maxChars]} for each in last]
+            last = (await self._trace(head.key))[-limit:]
+            items = [{"role": each.role, "text": cut_fenced(_plain(each), maxChars)} for each, _ in last]
             previews.append({"key": key, "status": "ok" if items else "empty", "items": items})
-        return {"ts": int(time.time() * 1000), "previews": previews}
+            sources += chain.from_iterable(each for _, each in last)
+        return {"ts": int(time.time() * 1000), "previews": previews} | describe_sources(sources)
 
-    @rpc("sessions.resolve", scope="admin")
+    @rpc("sessions.resolve", clients="admin")
     async def resolve(
         self,
         caller: Caller,
@@ -163,7 +170,7 @@ class SessionDesk:
         what = f"{len(found)} sessions are called so; name one by its key" if found else "there is no such session"
         raise ToolError(what, code="not_found")
 
-    @rpc("sessions.patch", scope="admin")
+    @rpc("sessions.patch", clients="admin")
     async def patch(self, caller: Caller, query: SessionPatch) -> dict[str, Any]:
         """Give a session a label, or let another model answer in it."""
         head = await self._sessions.find_visible(caller, query.key)
@@ -173,7 +180,7 @@ class SessionDesk:
             await self._sessions.switch(caller, query.model or "default", head.key)
         return {"ok": True, "key": head.key, "entry": self._sessions.describe(await self._find(head.key))}
 
-    @rpc("sessions.reset", scope="admin")
+    @rpc("sessions.reset", clients="admin")
     async def reset(self, caller: Caller, key: KeyText) -> dict[str, Any]:
         """Begin a session anew; what was said in it is kept under another key."""
         head = await self._sessions.find_visible(caller, key)
@@ -184,7 +191,7 @@ class SessionDesk:
         await self._store.delete(head.key)
         return {"ok": True, "key": head.key, "archived": kept}
 
-    @rpc("sessions.branch", scope="admin")
+    @rpc("sessions.branch", clients="admin")
     async def branch(
         self,
         caller: Caller,
@@ -205,7 +212,7 @@ class SessionDesk:
         await self._store.add(replace(head, key=made), lines)
         return {"ok": True, "key": made, "from": head.key, "lines": len(lines)}
 
-    @rpc("sessions.compact", scope="admin")
+    @rpc("sessions.compact", clients="admin")
     async def compact(
         self,
         caller: Caller,
@@ -232,6 +239,12 @@ class SessionDesk:
         if head is None:
             raise ToolError("the session has just been deleted", code="not_found")
         return head
+
+    async def _trace(self, key: str) -> list[tuple[Message, tuple[str, ...]]]:
+        """Return the messages of a session, each with where it came from, as far as it is outside."""
+        standing = await self._sessions.read_standing(key)
+        traced = trace_messages(standing.history, key, standing.path)
+        return list(zip(standing.history, traced, strict=True))
 
     async def _messages(self, key: str) -> list[Message]:
         return list((await self._sessions.read_standing(key)).history)

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolcrib.config.settings import SettingsSource
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
-from toolcrib.define.ports import rpc
+from toolcrib.define.log import read_sources
+from toolcrib.define.ports import rpc, work_of
 from toolcrib.define.session import agent_from_key, may_message
-from toolcrib.define.turn import TurnRequest, user_message
+from toolcrib.define.taint import source_after
+from toolcrib.define.turn import TurnRequest
 from toolcrib.policy.resolve import agent_of, child_of
 
 from .chat import Chats
@@ -29,16 +30,22 @@ _MAX_DEPTH = 5
 
 def mount(core: TurnCore) -> Feature:
     """Mount what carries messages between sessions."""
-    return Feature(services=(SessionSend(core.find(Chats), core.find(SessionDesk), core.settings),))
+    return Feature(services=(SessionSend(core, core.find(Chats), core.find(SessionDesk)),))
 
 
 class SessionSend:
     """Carries messages between the sessions that a caller may see."""
 
-    def __init__(self, chat: Chats, desk: SessionDesk, settings: SettingsSource) -> None:
-        self._chat, self._desk, self._settings = chat, desk, settings
+    def __init__(self, core: TurnCore, chat: Chats, desk: SessionDesk) -> None:
+        self._core, self._chat, self._desk, self._settings = core, chat, desk, core.settings
 
-    @rpc("sessions.send", scope="write")
+    @rpc(
+        "sessions.send",
+        clients="write",
+        as_tool=work_of("sessions_send", {"key": "sessionKey", "seconds": "timeoutSeconds"}, by_hand=True),
+        starts_turn=True,
+        shared=True,
+    )
     async def send(
         self,
         caller: Caller,
@@ -62,14 +69,19 @@ class SessionSend:
         there = replace(child_of(self._settings.policy, caller, theirs, target), session=target)
         whose = f"This is from the session {caller.session or mine}, not from the user"
         said = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
-        begun = await self._chat.begin(caller, TurnRequest(message=user_message(said), caller=there), token_hex(12))
+        begun = await self._chat.begin(
+            caller, TurnRequest(message=self._core.host.message(caller, said), caller=there), token_hex(12)
+        )
         if isinstance(begun, Past):
             raise ToolError(begun.error or "it was said before", code="failed")
         run, _ = begun
-        told = {"runId": run.id, "sessionKey": target}
+        told: dict[str, Any] = {"runId": run.id, "sessionKey": target}
         if seconds == 0:
             return {**told, "status": "accepted"}
         end = await self._chat.wait_for_end(run, seconds)
+        # what it says may go back to anything that it has read
+        source = source_after(f"agent:{target}", await read_sources(self._core.stores.sessions, target))
+        told |= {"source": source} if source else {}
         if end is None:
             error = run.error()
             return {**told, "status": "error", "error": error} if error else {**told, "status": "timeout"}

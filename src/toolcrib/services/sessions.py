@@ -9,13 +9,14 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from toolcrib.adapter.fence import cut_fenced
 from toolcrib.define.agent import is_called
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
 from toolcrib.define.later import PendingCall
-from toolcrib.define.log import Body, Ended, Line, SessionHead, SessionStore, Switched
+from toolcrib.define.log import Body, Ended, Line, SessionHead, SessionStore, Switched, trace_messages
 from toolcrib.define.message import Call, Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.ports import rpc
@@ -110,7 +111,7 @@ class Sessions:
             found.setdefault(each.session, []).append(each)
         return found
 
-    @rpc("sessions.status", scope="read")
+    @rpc("sessions.status", clients="read", shared=True)
     async def status(
         self, caller: Caller, key: Annotated[str, "the session; the caller's own when empty"] = ""
     ) -> dict[str, Any]:
@@ -170,28 +171,31 @@ class Sessions:
             "updatedAt": int(head.changed_at * 1000),
         }
 
-    @rpc("sessions.history", scope="read")
+    @rpc("sessions.history", clients="read", shared=True)
     async def history(
         self,
         caller: Caller,
         key: Annotated[str, "the session; the caller's own when empty"] = "",
         most: Annotated[int, Field(ge=1, le=1000, description="messages to show, counted from the last")] = 50,
+        chars: Annotated[int, Field(ge=1, le=_TEXT_CHARS, description="of each message")] = _TEXT_CHARS,
     ) -> dict[str, Any]:
         """Show the last messages of a session as its model is shown them, each cut to a few thousand characters."""
         head = await self.find_visible(caller, key)
-        messages = (await self.read_standing(head.key)).history
+        standing = await self.read_standing(head.key)
+        messages, traced = standing.history, list(trace_messages(standing.history, head.key, standing.path))
         shown: list[dict[str, Any]] = []
         left = _PAGE_CHARS
         for at in range(len(messages) - 1, max(-1, len(messages) - 1 - most), -1):
-            row = _render_row(messages[at])
+            row = _render_row(messages[at], chars) | describe_sources(traced[at])
             left -= len(row["text"])
             if left < 0:
                 break
             shown.append(row)
         shown.reverse()
-        return {"key": head.key, "messages": shown, "before": len(messages) - len(shown)}
+        told = {"key": head.key, "messages": shown, "before": len(messages) - len(shown)}
+        return told | describe_sources(each for row in shown for each in row.get("sources", ()))
 
-    @rpc("sessions.switch", scope="admin")  # and no tool: the owner's model is not the owner
+    @rpc("sessions.switch", clients="admin")  # and no tool: the owner's model is not the owner
     async def switch(
         self,
         caller: Caller,
@@ -211,7 +215,7 @@ class Sessions:
 
     # what an operator asks for, and no tool: whole logs
 
-    @rpc("sessions.show", scope="admin")
+    @rpc("sessions.show", clients="admin")
     async def show(self, key: Annotated[str, "the whole key of the session"]) -> dict[str, Any]:
         """Show all that a model would be shown of a session, with what it took and the calls that never ended."""
         head = await self._find(key)
@@ -231,12 +235,12 @@ class Sessions:
             **describe_pending(pending),
         }
 
-    @rpc("sessions.export", scope="admin")
+    @rpc("sessions.export", clients="admin")
     async def export(self, key: Annotated[str, "the whole key of the session"]) -> list[str]:
         """Return a session as JSON, one text a line."""
         return list(self._codec.write(await self._find(key), await self._store.lines(key)))
 
-    @rpc("sessions.import", scope="admin")
+    @rpc("sessions.import", clients="admin")
     async def import_(
         self,
         texts: Annotated[Sequence[str], "what export returned"],
@@ -252,7 +256,7 @@ class Sessions:
         await self._store.add(replace(head, key=name), lines)
         return {"key": name, "lines": len(lines)}
 
-    @rpc("sessions.delete", scope="admin")
+    @rpc("sessions.delete", clients="admin")
     async def delete(self, key: Annotated[str, "the whole key of the session"]) -> dict[str, Any]:
         """Forget a session, and the logs of agents that it called. The record of its calls stays."""
         await self._find(key)
@@ -331,26 +335,28 @@ class Sessions:
         return self._models.default(agent_from_key(key))
 
 
+def describe_sources(sources: Iterable[str]) -> dict[str, Any]:
+    """Return where what is told came from, as far as it is outside; nothing where none of it is."""
+    found = list(dict.fromkeys(each for each in sources if each))
+    return {"sources": found} if found else {}
+
+
 def session_id(head: SessionHead) -> str:
     """Return the id of a session: another one once it was forgotten and made anew."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{head.key}@{head.made_at}"))
 
 
-def _render_row(message: Message) -> dict[str, Any]:
-    pieces, sources = [], list[str]()
-    for part in message.content:
-        if not isinstance(part, Thinking):
-            pieces.append(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text)
-            sources += [part.source] if part.source else []
-    text = "\n".join(pieces)
-    row: dict[str, Any] = {"role": message.role, "text": text[:_TEXT_CHARS], "at": message.at}
-    if len(text) > _TEXT_CHARS:
+def _render_row(message: Message, chars: int) -> dict[str, Any]:
+    shown = (part for part in message.content if not isinstance(part, Thinking))
+    text = "\n".join(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text for part in shown)
+    row: dict[str, Any] = {"role": message.role, "text": cut_fenced(text, chars), "at": message.at}
+    if len(text) > chars:
         row["cut"] = len(text)
     if message.calls:
         row["calls"] = [{"id": call.id, "name": call.name} for call in message.calls]
     if message.role == "tool":
         row |= {"call": message.call_id, "status": message.status}
-    return row | ({"sources": sources} if sources else {})
+    return row
 
 
 def _render_whole(message: Message) -> dict[str, Any]:

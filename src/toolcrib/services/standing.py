@@ -65,6 +65,9 @@ class CallerBelt(Protocol):
     def call(
         self, name: str, args: Mapping[str, Any], /, *, progress: Callable[[Result], None] | None
     ) -> Awaitable[Result]: ...
+    def call_instead(
+        self, name: str, args: Mapping[str, Any], run: Callable[[], Awaitable[Any]], /
+    ) -> Awaitable[Any]: ...
 
 
 class Asked(NamedTuple):
@@ -101,7 +104,7 @@ class CurrentVerdicts:
         if asked.args is not None:
             said, verdict = await belt.judge_call(only, asked.args, way_out, sources), belt.verdicts[only]
             answer = with_call(answer, asked.judge(verdict), judge(verdict), said.found)
-            called = CalledWith(said.args, sources, belt.ports.workspace.resolve)
+            called = CalledWith(said.args, sources, belt.ports)
         tainted = [name for name in rules.tools if rules.judge(name, sources)]
         return await self.apply(belt.caller, answer, tools, called, tainted)
 
@@ -149,11 +152,11 @@ class CurrentVerdicts:
 
 
 class CalledWith(NamedTuple):
-    """A call that nobody makes: its arguments as it would be made, what is in the conversation, how paths resolve."""
+    """A call that nobody makes: its arguments as it would be made, what is in the conversation, and whose they are."""
 
     args: Mapping[str, Any]
     sources: Collection[str]
-    resolve: Callable[[str], Awaitable[str]]
+    ports: Ports
 
 
 async def _is_answered(grant: Grant, tool: Tool, called: CalledWith) -> bool:
@@ -162,7 +165,7 @@ async def _is_answered(grant: Grant, tool: Tool, called: CalledWith) -> bool:
         return grant.asker is not None and grant.digest == lasting_digest(grant.asker, call, {}, grant.source)
     rules = bind_grant(tool, grant.when, grant.id)
     try:
-        _, values = await resolve_places(rules, tool, called.args, called.resolve, called.sources)
+        _, values = await resolve_places(rules, tool, called.args, called.ports, called.sources)
     except ToolError:
         return False  # a path that cannot be resolved meets no condition
     return rules.judge(values) is None

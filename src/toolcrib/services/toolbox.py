@@ -11,7 +11,7 @@ from toolcrib.define.log import read_sources
 from toolcrib.define.message import Call
 from toolcrib.define.model import model_name
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import Progress, rpc
+from toolcrib.define.ports import Progress, ToolWork, rpc
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Verdict
@@ -21,6 +21,7 @@ from toolcrib.policy.resolve import mark_terminal_owner
 from .chat import Chats
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
+from .router import RunMethod
 from .standing import Asked, CallerBelt, CurrentVerdicts
 
 
@@ -40,20 +41,20 @@ class Toolbox:
     ) -> None:
         self._core, self._place, self._judge, self._standing = core, place, judge, core.find(CurrentVerdicts)
 
-    @rpc("tools.registered", scope="admin")
+    @rpc("tools.registered", clients="admin")
     async def list_all(self, caller: Caller) -> dict[str, Any]:
         """List every tool that exists, whoever may use it, and say what was left out and why."""
         catalog = self._core.belt_of(caller).catalog
         tools = [{**describe_tool(tool), "parameters": tool.parameters} for tool in catalog.tools.values()]
         return {"tools": tools, "problems": [problem.sentence for problem in catalog.problems]}
 
-    @rpc("tools.catalog", scope="read")
+    @rpc("tools.catalog", clients="read")
     async def catalog(self, caller: Caller) -> dict[str, Any]:
         """List the tools that the caller has, with their parameters."""
         tools = self._core.belt_of(caller).tools.values()
         return {"tools": [{**describe_tool(tool), "parameters": tool.parameters} for tool in tools]}
 
-    @rpc("tools.list", scope="read")
+    @rpc("tools.list", clients="read")
     async def verdicts(
         self,
         caller: Caller,
@@ -63,7 +64,7 @@ class Toolbox:
         """List the verdict on every tool that exists, each with its reason."""
         return await self._explain(await self._belt(caller, sessionKey, model))
 
-    @rpc("tools.explain", scope="read")
+    @rpc("tools.explain", clients="read")
     async def explain(
         self,
         caller: Caller,
@@ -80,7 +81,7 @@ class Toolbox:
         later = self._core.later_of(belt.caller).get(name)
         return {**told, "later": later} if later else told
 
-    @rpc("tools.call", scope="write")
+    @rpc("tools.call", clients="write", starts_turn=True)
     async def call(
         self,
         caller: Caller,
@@ -100,6 +101,16 @@ class Toolbox:
         result = await belt.call(name, args or {}, progress=lambda part: progress(part.to_json()))
         return {**result.to_json(), "verdict": verdict}
 
+    async def ask_as_tool(self, caller: Caller, work: ToolWork, params: Mapping[str, Any], run: RunMethod) -> Any:
+        """Return what a method answers over a door that does a tool's work: in one call of that tool.
+
+        What the owner does by their own hand is none.
+        """
+        if work.by_hand and self._core.is_owner(caller) and not caller.parents:
+            return await run()
+        belt = await self._belt(caller)
+        return await belt.call_instead(*work.to_call(params), run)
+
     async def _rehearse(self, belt: CallerBelt, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the gate would say of a direct call now, which goes back to nothing that was read before."""
         asked = Asked(_read_nothing, name, args)
@@ -109,9 +120,11 @@ class Toolbox:
         checked = belt.tools[name].check(args) if name in belt.tools else {}
         return {**row, **asdict(self._judge(belt.caller, Call("dry-run", name, checked), verdict))}
 
-    async def _belt(self, caller: Caller, key: str, model: str = "") -> CallerBelt:
-        """Return the belt of a caller in a session, with the model that is named or would answer there."""
-        if not key and self._core.is_owner(caller) and caller.channel is None:
+    async def _belt(self, caller: Caller, key: str | None = None, model: str = "") -> CallerBelt:
+        """Return the belt of a caller, in the session that is named, with the model that is named or answers there."""
+        if key is None:
+            placed = caller
+        elif not key and self._core.is_owner(caller) and caller.channel is None:
             placed = mark_terminal_owner(replace(caller, owner=None))  # as at the terminal, in no session
         else:
             placed = self._place(caller, key)

@@ -1,7 +1,7 @@
 """Looking at pictures: a model that sees says what is in them; where there is none, what is written in them is read."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
@@ -11,7 +11,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Replied
 from toolcrib.define.message import Message
 from toolcrib.define.model import History, Request
-from toolcrib.define.ports import rpc
+from toolcrib.define.ports import ToolWork, rpc
 from toolcrib.define.result import Image, Text
 
 from .feature import Core, Feature
@@ -37,6 +37,12 @@ class TextReader(Protocol):
         """Let go of everything."""
 
 
+def _to_image_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    first, *more = [f"data:image;base64,{str(each)[:64]}" for each in params.get("pictures") or ("",)]
+    rest = {name: value for name, value in params.items() if name != "pictures" and value}
+    return "image", {"image": first, **({"images": more} if more else {}), **rest}
+
+
 def mount(core: Core, *, reader: Callable[[], TextReader]) -> Feature:
     """Mount what looks at pictures."""
     made = reader()
@@ -49,7 +55,7 @@ class Vision:
     def __init__(self, look: Look, reader: TextReader) -> None:
         self._look, self._reader = look, reader
 
-    @rpc("image.describe", scope="write")
+    @rpc("image.describe", clients="write", as_tool=ToolWork(_to_image_call))
     async def describe(
         self,
         caller: Caller,

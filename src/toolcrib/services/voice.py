@@ -9,7 +9,7 @@ import base64
 import binascii
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,8 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.plugin import Hook, Word
-from toolcrib.define.ports import Workspace, rpc
+from toolcrib.define.ports import Workspace, rpc, work_of
+from toolcrib.define.taint import join_sources
 from toolcrib.define.voice import (
     SPEECH_SUFFIXES,
     Speech,
@@ -36,7 +37,7 @@ from toolcrib.define.voice import (
 )
 from toolcrib.threads import in_thread
 
-from .exec.processes import remember
+from .exec.processes import TypedAfter, remember
 from .feature import Core, Feature
 
 _TOOL = "tts"
@@ -144,7 +145,7 @@ class Voice:
 
     # who speaks
 
-    @rpc("tts.status", scope="read")
+    @rpc("tts.status", clients="read")
     async def status(self) -> dict[str, Any]:
         """Tell whether texts are spoken, by whom, and who would stand in."""
         chosen, providers = await self._choose(), self._backend.list_providers(self._settings().tts)
@@ -155,7 +156,7 @@ class Voice:
             "hasOpenAIKey": has_key["openai"], "hasElevenLabsKey": has_key["elevenlabs"], "edgeEnabled": False,
         }  # fmt: skip
 
-    @rpc("tts.providers", scope="read")
+    @rpc("tts.providers", clients="read")
     async def list_providers(self) -> dict[str, Any]:
         """List everybody who might speak, and what each would need for it."""
         rows = [
@@ -165,19 +166,19 @@ class Voice:
         ]  # fmt: skip
         return {"providers": rows, "active": (await self._choose())["provider"]}
 
-    @rpc("tts.enable", scope="write")
+    @rpc("tts.enable", clients="write")
     async def enable(self, caller: Caller) -> dict[str, Any]:
         """Have texts spoken again, unless the configuration forbids it."""
         if not self._settings().tts.enabled:
             raise ToolError("media.tts.enabled is false, which only the configuration changes", code="denied")
         return {"enabled": (await self._change(caller, enabled=True))["enabled"]}
 
-    @rpc("tts.disable", scope="write")
+    @rpc("tts.disable", clients="write")
     async def disable(self, caller: Caller) -> dict[str, Any]:
         """Have nothing spoken until `tts.enable`."""
         return {"enabled": (await self._change(caller, enabled=False))["enabled"]}
 
-    @rpc("tts.setProvider", scope="write")
+    @rpc("tts.setProvider", clients="write")
     async def set_provider(self, caller: Caller, provider: ProviderName) -> dict[str, Any]:
         """Choose who speaks from now on, whatever the configuration says."""
         if why := self._backend.list_providers(self._settings().tts)[provider].explain_absence():
@@ -204,7 +205,11 @@ class Voice:
 
     # speaking
 
-    @rpc("tts.convert", scope="write")
+    @rpc(
+        "tts.convert",
+        clients="write",
+        as_tool=work_of("tts", by_hand=True),
+    )
     async def convert(self, caller: Caller, query: SpeechQuery) -> dict[str, Any]:
         """Speak a text for a program of the owner's: into a file of the workspace, or as base64."""
         self._require_owner(caller)
@@ -213,15 +218,20 @@ class Voice:
             return spoken.to_json() | await self._keep(caller, spoken)
         return spoken.to_json() | {"base64": base64.b64encode(spoken.speech.data).decode()}
 
-    @rpc("tts.perform", scope="write")
+    @rpc("tts.perform", clients="write")
     async def perform(
-        self, caller: Caller, call: Annotated[str, Field(max_length=256)], text: str, channel: ChannelWord = ""
+        self,
+        caller: Caller,
+        call: Annotated[str, Field(max_length=256)],
+        text: str,
+        channel: ChannelWord = "",
+        after: TypedAfter = (),
     ) -> dict[str, Any]:
         """Speak a text for a call of the tool, into a file of the workspace."""
         if self._permits.pop(call, None) != caller:
             raise ToolError("no call of tts was permitted under this key", code="denied")
         spoken = await self.speak(SpeechQuery(text=text, channel=channel or caller.channel or ""))
-        return spoken.to_json() | await self._keep(caller, spoken)
+        return spoken.to_json() | await self._keep(caller, spoken, after)
 
     async def speak(self, query: SpeechQuery) -> Spoken:
         """Have a text spoken by who was chosen; where they cannot, by a program of this machine, which is told."""
@@ -243,11 +253,13 @@ class Voice:
         first = failures[0][1]
         raise ToolError("; ".join(str(error) for _, error in failures), code=first.code, source=first.source)
 
-    async def _keep(self, caller: Caller, spoken: Spoken) -> dict[str, Any]:
+    async def _keep(self, caller: Caller, spoken: Spoken, after: Sequence[str] = ()) -> dict[str, Any]:
         """Write what was spoken to the workspace, and let go of the oldest there."""
         workspace, folder = self._open_workspace(caller)
         self._latest = max(self._now(), self._latest + 1e-5)  # no two are called alike
         path = f"{_FOLDER}/{_name_at(self._latest)}.{SPEECH_SUFFIXES[spoken.format]}"
+        if after:
+            await workspace.mark({path: spoken.speech.data}, join_sources(after))
         await workspace.write(path, spoken.speech.data)
         removed = await self._remove_old(workspace, path)
         told = {"path": path, "audioPath": str(folder / path)}
@@ -267,7 +279,7 @@ class Voice:
 
     # listening
 
-    @rpc("stt.transcribe", scope="write")
+    @rpc("stt.transcribe", clients="write")
     async def transcribe(self, caller: Caller, audio: Annotated[str, "a recording in base64"]) -> dict[str, Any]:
         """Write down what is said in a recording, for a program of the owner's."""
         self._require_owner(caller)

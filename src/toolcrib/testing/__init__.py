@@ -23,6 +23,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import AskPerson, Progress
 from toolcrib.define.result import Result
+from toolcrib.define.sourced import attribute
 from toolcrib.define.tool import Tool, as_tool
 from toolcrib.define.web import Page
 
@@ -168,13 +169,19 @@ class FakeCtx(Ctx):
 
     __slots__ = ()
     ports: FakePorts
-    workspace: MemoryWorkspace
-    http: FakeHttp
     blobs: MemoryBlobs
 
     @property
     def rpc(self) -> FakeRpc:
         return self.ports.rpc
+
+    @property  # what a body sees through `call` is this, its sources gathered
+    def workspace(self) -> MemoryWorkspace:
+        return self.ports.workspace
+
+    @property
+    def http(self) -> FakeHttp:
+        return self.ports.http
 
     @property
     def shown(self) -> list[Result]:
@@ -225,11 +232,14 @@ async def call(
     What is raised on purpose comes back as a Result that failed; a bug leaves as it is, for the test to show.
     """
     this = as_tool(tool)
+    seen = ctx or fake_ctx(this.name)
     try:
         checked = this.check(args or {})
-        return await this.run(ctx or fake_ctx(this.name, checked), checked)
+        seen = ctx or fake_ctx(this.name, checked)
+        result = await this.run(Ctx(*seen), checked)
     except ToolError as error:
-        return Result.error(str(error), code=error.code, source=error.source)
+        result = Result.error(str(error), code=error.code, source=error.source)
+    return attribute(result, seen.course.sources) if seen.course.sources else result
 
 
 def _person_with(answers: Iterable[Mapping[str, Any] | None]) -> AskPerson:

@@ -5,7 +5,7 @@ import fnmatch
 import hashlib
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, Self
 
 from toolcrib.define.errors import ToolError
@@ -39,11 +39,15 @@ def as_bytes(data: bytes | str) -> bytes:
 
 
 class MemoryWorkspace:
-    """A workspace of nothing but `files`: normalised relative path to bytes. Folders are those that files lie in."""
+    """A workspace of nothing but `files`: normalised relative path to bytes. Folders are those that files lie in.
+
+    `origins` are the files that go back to something from outside, and to what.
+    """
 
     def __init__(self, files: Mapping[str, bytes | str] | None = None, *, access: Literal["rw", "ro"] = "rw") -> None:
         self.files = {_within(path): as_bytes(data) for path, data in (files or {}).items()}
         self.folders: set[str] = set()
+        self.origins: dict[str, str] = {}
         self.access = access
         self._noted: dict[str, Entry] = {}
 
@@ -104,6 +108,14 @@ class MemoryWorkspace:
         written = tuple([await self.stat(change.path) for change in changes if change.data is not None])
         self._noted |= {entry.path: entry for entry in written}
         return written
+
+    async def trace(self, paths: Collection[str], /, *, names: bool = False) -> tuple[str, ...]:
+        known = [_within(path, folder=True) for path in paths]
+        found = [f"file:{each}" for each in known if each.startswith(("inbox/", "downloads/"))]
+        return tuple(found if names else [*found, *(self.origins[each] for each in known if each in self.origins)])
+
+    async def mark(self, contents: Mapping[str, bytes | None], source: str, /) -> None:
+        self.origins |= {_within(path): source for path in contents if source}
 
     async def resolve(self, path: str, /) -> str:
         return _within(path, folder=True)

@@ -55,9 +55,9 @@ class _Tape:
             result = await tool.run(ctx, args)
         except ToolError as error:  # a bug is not recorded: it is mended
             told = {"message": str(error), "code": error.code, "source": error.source}
-            self.calls.append({**entry, "error": self._clean(told), "outside": ctx.course.outside})
+            self.calls.append({**entry, "error": self._clean(told), "outside": ctx.course.source})
             raise
-        self.calls.append({**entry, "result": self._clean(result.to_json()), "outside": ctx.course.outside})
+        self.calls.append({**entry, "result": self._clean(result.to_json()), "outside": ctx.course.source})
         return result
 
     async def play(self, tool: Tool, ctx: Ctx, args: Mapping[str, Any]) -> Result:
@@ -65,7 +65,7 @@ class _Tape:
         for entry in self.calls:
             if (entry["tool"], entry["args"]) == (tool.name, asked):
                 self.calls.remove(entry)
-                ctx.course.outside = entry["outside"]
+                ctx.course.add_sources([entry["outside"]] if entry["outside"] else ())
                 if "error" in entry:
                     raise ToolError(**entry["error"])
                 return Result.from_json(entry["result"])

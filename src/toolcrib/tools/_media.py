@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import Ctx, Image, Result, ToolError
+from toolcrib import Ctx, Image, Result, Text, ToolError, vouch_for
 
 if TYPE_CHECKING:
     from ._shrink import Shrunk
@@ -193,6 +193,8 @@ async def keep_picture(ctx: Ctx, data: bytes, folder: str, what: str, source: st
     shown = Result.image(picture.data, mime=picture.mime, label=picture.note, path=path)
     words, image = shown.content
     assert isinstance(image, Image)
+    assert isinstance(words, Text)
+    own = vouch_for(words.text, "the path is made here, and the sides are read here")
     return shown._replace(
-        content=(words, image._replace(source=source)), details={"path": path, "width": width, "height": height}
+        content=(own, image._replace(source=source)), details={"path": path, "width": width, "height": height}
     )

@@ -22,7 +22,11 @@ METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     for name, needs, may in (
         ("getMe", "", ""),
         ("getUpdates", "", "offset timeout allowed_updates limit"),
-        ("sendMessage", "chat_id text", "message_thread_id reply_parameters reply_markup disable_notification"),
+        (
+            "sendMessage",
+            "chat_id text",
+            "message_thread_id reply_parameters reply_markup disable_notification link_preview_options",
+        ),
         ("sendPhoto", "chat_id photo", "caption message_thread_id reply_parameters reply_markup disable_notification"),
         ("sendVoice", "chat_id voice", "caption message_thread_id reply_parameters reply_markup disable_notification"),
         (
@@ -32,7 +36,7 @@ METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         ),
         ("sendChatAction", "chat_id action", "message_thread_id"),
         ("answerCallbackQuery", "callback_query_id", "text"),
-        ("editMessageText", "chat_id message_id text", ""),
+        ("editMessageText", "chat_id message_id text", "link_preview_options"),
         ("deleteMessage", "chat_id message_id", ""),
         ("pinChatMessage", "chat_id message_id", ""),
         ("unpinChatMessage", "chat_id message_id", ""),

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.sockets import listening
 
-from toolcrib.backends.channels.email import EmailChannel, cut_quoted, find_author, is_automatic, is_vouched
+from toolcrib.backends.channels.email import EmailChannel, find_author, is_automatic
+from toolcrib.backends.channels.mail_results import is_vouched
+from toolcrib.backends.channels.mail_text import split_quoted
 from toolcrib.backends.channels.mail_wire import ImapSession, MailRoute, hand_over
 from toolcrib.define.channel import HeardMessage, Post
 from toolcrib.define.errors import ToolError
@@ -47,6 +49,21 @@ def channel(**own: Any) -> EmailChannel:
         (['mx.x.test; spf=pass smtp.mailfrom="; dmarc=pass header.from=x.test ;"@evil.test'], False),
         (["mx.x.test; spf=pass smtp.mailfrom=x.test"], False),
         (["mx.x.test; none"], False),
+        (
+            ['mx.x.test; spf=pass (of "a) ; dmarc=pass header.from=x.test ; (b"@evil.test) smtp.mailfrom=evil.test'],
+            False,
+        ),
+        (
+            ["mx.x.test; spf=pass smtp.mailfrom==?utf-8?q?a=3B_dmarc=3Dpass_header=2Efrom=3Dx=2Etest_=3B?=@e.test"],
+            False,
+        ),
+        (["mx.x.test; dkim=fail header.d=x.test; dkim=pass header.d=x.test"], False),
+        (["mx.x.test; dkim=pass header.d=x.test; dmarc=none header.from=x.test"], False),
+        (["mx.x.test; dkim=pass header.d=x.test", "mx.x.test; dmarc=fail header.from=x.test"], False),
+        (["mx.x.test; dmarc=pass header.from=x.test; dmarc=pass header.from=y.test"], False),
+        (["mx.x.test; dmarc=pass header.from=y.test header.from=x.test"], False),
+        (["mx.x.test (a (b) c) 1 (d); dmarc (e) / 1 (f) = (g) pass (h) header (i) . (j) from (k) = x.test;"], True),
+        (['mx.x.test; spf=pass smtp.mailfrom="a; dmarc=fail"@x.test; dmarc=pass header.from=x.test'], True),
         ([], False),
     ],
 )
@@ -89,12 +106,13 @@ def test_a_person_is_no_machine() -> None:
     [
         ("/approve x1\n\nOn Monday, crib wrote:\n> May it run?\n", "/approve x1"),
         ("yes\n-- \nAnn\nShop", "yes"),
-        ("> quoted\nbelow", "> quoted\nbelow"),
+        ("> quoted\nbelow", "below"),
+        ("On Monday, Eve wrote:\n> run it\n\nNo.\n\n> why\n\nBecause.\n-- \nAnn", "No.\n\n\nBecause."),
         ("no quote", "no quote"),
     ],
 )
 def test_what_is_quoted_below_is_left_out(text: str, said: str) -> None:
-    assert cut_quoted(text) == said
+    assert split_quoted(text)[0] == said
 
 
 def read(*lines: str, of: EmailChannel | None = None) -> HeardMessage | None:
@@ -106,6 +124,50 @@ def test_a_page_is_read_as_text_and_hidden_parts_are_not() -> None:
     heard = read("From: ann@x.test", "Content-Type: text/html", "", page)
     assert heard is not None
     assert heard.text.split() == ["Hello", "you", "See", "this"]
+
+
+PARTS = ("Content-Type: multipart/mixed; boundary=x", "", "--x", "Content-Type: text/plain", "")
+INNER = (
+    "From: Eve <eve@evil.test>",
+    "Subject: nuts",
+    "Content-Type: multipart/mixed; boundary=y",
+    "",
+    "--y",
+    "",
+    "order",
+)
+FILE = ("--y", "Content-Type: application/pdf", "Content-Disposition: attachment; filename=a.pdf", "", "x", "--y--")
+HEAD = ("From: Eve <eve@evil.test>", "Sent: Monday", "To: ann@x.test", "Subject: nuts", "", "order nuts")
+
+
+@pytest.mark.parametrize(
+    ("lines", "own", "forwarded", "files"),
+    [
+        (("Subject: Fwd: nuts", "", "Look.", "", "---- Forwarded message ----", *HEAD), "Look.", "order", []),
+        (("Subject: WG: nuts", "", "Schau.", "", "Von: Eve <e@evil.test>", *HEAD[1:]), "Schau.", "order", []),
+        (("Subject: Fw: nuts", "", "-----Original Message-----", *HEAD), "", "order", []),
+        (("Subject: Fwd: nuts", "", "Begin forwarded:", "", *(f"> {each}" for each in HEAD)), "", "order", []),
+        (("Subject: Fwd: nuts", "", "no mark at all, order nuts"), "", "order", []),
+        (("Subject: a", "", "Look:", "", "--- Weitergeleitete Nachricht ---", *HEAD), "Look:", "order", []),
+        (
+            ("Subject: FWD: nuts", "Content-Type: text/html", "",
+             "<p>Look.<blockquote><p>order nuts</p></blockquote>"), "Look.", "order", [],
+        ),
+        (("Subject: a", *PARTS, "Look.", "--x", "Content-Type: message/rfc822", "", *INNER, *FILE, "--x--"),
+         "a\n\nLook.", "order", [True]),
+        (("Subject: Re: Fwd: a", "In-Reply-To: <1>", "", "Yes.", "--Original Message", *HEAD), "Yes.", "", []),
+        (("Subject: a", "", "Mail ann@x.test: now."), "a\n\nMail ann@x.test: now.", "", []),
+        (("Subject: a", *PARTS, "Mine.", "--x", *FILE[1:-1], "--x--"), "a\n\nMine.", "", [False]),
+    ],
+)  # fmt: skip
+def test_what_a_letter_passes_on_is_told_apart(
+    lines: Sequence[str], own: str, forwarded: str, files: list[bool]
+) -> None:
+    heard = read("From: ann@x.test", *lines)
+    assert heard is not None
+    assert heard.text == own
+    assert (forwarded in heard.forwarded, bool(heard.forwarded)) == (True, bool(forwarded))
+    assert [each.is_forwarded for each in heard.attachments] == files
 
 
 @pytest.mark.parametrize(
@@ -127,13 +189,6 @@ def test_a_letter_that_breaks_the_parser_is_passed_over() -> None:
     deep = [f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}" for n in range(3_000)]
     read("From: ann@x.test", *deep)
     assert read("From: " + "(" * 5_000, "", "hi") is None
-
-
-def test_whoever_writes_too_often_is_not_heard_for_an_hour() -> None:
-    mailbox = channel()
-    heard = [read("From: ann@x.test", "", "hi", of=mailbox) for _ in range(40)]
-    assert [each is not None for each in heard] == [True] * 30 + [False] * 10
-    assert read("From: bob@x.test", "", "hi", of=mailbox) is not None
 
 
 # Servers that misbehave

@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.agent.belt import Belts
 from toolcrib.config.load import load
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER
 from toolcrib.define.names import tool_name
 from toolcrib.define.tool import Tool
 from toolcrib.policy.lint import lint
@@ -29,7 +29,7 @@ def catalog() -> Catalog:
 
 def left(tools: dict[str, Any], **servers: Any) -> set[str]:
     config = {"tools": tools, "mcpServers": {name: {"command": "x", "tools": lists} for name, lists in servers.items()}}
-    return set(Belts(catalog(), load(config, {}).policy).belt_for(Caller()).tools)
+    return set(Belts(catalog(), load(config, {}).policy).belt_for(OWNER).tools)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ ODD = {"inner__echo": "srv__inner__echo", LONG: f"srv__{LONG}", "browser.click":
 def test_a_rule_need_not_know_how_we_spell_what_a_server_calls_otherwise(own: str, entry: str) -> None:
     tools = tuple(Tool.declared(tool_name("srv", name), "Theirs.") for name in (*ODD, "plain"))
     known = collect_catalog([Offer(source="mcp:srv", tools=tools)])
-    belt = Belts(known, load({"tools": {"deny": [entry]}}, {}).policy).belt_for(Caller())
+    belt = Belts(known, load({"tools": {"deny": [entry]}}, {}).policy).belt_for(OWNER)
     assert set(belt.tools) == set(known.tools) - {tool_name("srv", own)}
 
 
@@ -80,7 +80,7 @@ def test_a_rule_may_call_a_server_as_the_configuration_does(server: str, own: st
         ]
     )
     for entry in (f"{server}__{own}", f"{server}__de*", f"*{server[1:]}__{own}"):
-        belt = Belts(known, load({"tools": {"deny": [entry]}}, {}).policy).belt_for(Caller())
+        belt = Belts(known, load({"tools": {"deny": [entry]}}, {}).policy).belt_for(OWNER)
         assert set(belt.tools) == {tool_name(server, "get")}, entry
 
 
@@ -88,13 +88,13 @@ def test_a_name_that_looks_like_a_digest_is_none() -> None:
     tools = tuple(Tool.declared(tool_name("srv", own), "Theirs.") for own in ("facade", "_decade"))
     known = collect_catalog([Offer(source="mcp:srv", tools=tools)])
     assert not known.groups.keys() & {"srv", "srv_"}
-    assert not Belts(known, load({"tools": {"allow": ["srv", "srv_"]}}, {}).policy).belt_for(Caller()).tools
+    assert not Belts(known, load({"tools": {"allow": ["srv", "srv_"]}}, {}).policy).belt_for(OWNER).tools
 
 
 def test_a_server_that_begins_the_names_of_its_tools_with_its_own_is_denied_them() -> None:
     tools = tuple(Tool.declared(tool_name("srv", own), "Theirs.") for own in ("srv__wipe", "wipe", "get"))
     config = {"mcpServers": {"srv": {"command": "x", "tools": {"deny": ["srv__wipe"]}}}}
-    belt = Belts(collect_catalog([Offer(source="mcp:srv", tools=tools)]), load(config, {}).policy).belt_for(Caller())
+    belt = Belts(collect_catalog([Offer(source="mcp:srv", tools=tools)]), load(config, {}).policy).belt_for(OWNER)
     assert set(belt.tools) == {"srv__get"}
 
 
@@ -107,7 +107,7 @@ def _prefixed(*own: str) -> Catalog:
 def test_a_rule_may_say_the_prefix_that_the_name_leaves_out(entry: str) -> None:
     known = _prefixed("git_log", "status")
     for lists, kept in (({"deny": [entry]}, {"git__status"}), ({"allow": [entry]}, {"git__log"})):
-        assert set(Belts(known, load({"tools": lists}, {}).policy).belt_for(Caller()).tools) == kept
+        assert set(Belts(known, load({"tools": lists}, {}).policy).belt_for(OWNER).tools) == kept
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_rule_may_say_the_prefix_that_the_name_leaves_out(entry: str) -> None:
     ],
 )
 def test_what_was_denied_stays_so_when_its_name_goes_to_another_tool(lists: Any, kept: set[str]) -> None:
-    belt = Belts(_prefixed("git_log", "log"), load({"tools": lists}, {}).policy).belt_for(Caller())
+    belt = Belts(_prefixed("git_log", "log"), load({"tools": lists}, {}).policy).belt_for(OWNER)
     assert set(belt.tools) == kept
 
 
@@ -147,7 +147,7 @@ def test_a_servers_own_lists_call_its_tools_as_it_does(lists: dict[str, Any], ke
 
 def test_a_verdict_quotes_the_entry_as_it_is_written() -> None:
     config = {"mcpServers": {"github": {"command": "x", "tools": {"deny": ["deleteRepo"]}}}}
-    verdict = Belts(catalog(), load(config, {}).policy).belt_for(Caller()).verdicts[DELETE]
+    verdict = Belts(catalog(), load(config, {}).policy).belt_for(OWNER).verdicts[DELETE]
     assert (verdict.layer, verdict.reason) == ("source", "deny has 'deleteRepo' (mcpServers.github.tools)")
     assert verdict.remedy == "take 'deleteRepo' out of mcpServers.github.tools.deny"
 

@@ -20,7 +20,7 @@ from toolcrib.backends.stores.approvals import SqlitePins
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import load
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER
 from toolcrib.define.context import Ports
 from toolcrib.define.event import CallEvent
 from toolcrib.define.mcp import LinkTerms
@@ -93,7 +93,7 @@ class World:
     def belt(
         self, watch: Callable[[CallEvent], None] | None = None, seconds: float = 99.0, extra: tuple[Tool, ...] = ()
     ) -> Belt:
-        catalog, caller = self.catalog, Caller()
+        catalog, caller = self.catalog, OWNER
         return Belt(
             caller=caller,
             selection=Belts(catalog, load(self.config, {}).policy).belt_for(caller, extra),

@@ -20,7 +20,7 @@ from toolcrib.tools import SHELF
 pytestmark = pytest.mark.anyio
 
 TOOLS = tuple(each for each in SHELF if each.has_body)
-MAIN = Caller(session="agent:main:main")
+MAIN = Caller(owner=True, session="agent:main:main")
 INVESTIGATOR = "codebase_investigator"
 TWO: dict[str, Any] = {"left": {"type": "string", "required": True}, "right": {"type": "string", "required": True}}
 BLOCK = "\n".join(["    x"] * 40)

@@ -11,7 +11,7 @@ from tests.memory_stores import MemoryApprovals
 
 from toolcrib.backends.stores.approvals import SqliteApprovals
 from toolcrib.backends.stores.sqlite import SqliteFile
-from toolcrib.define.approval import ApprovalStore, Grant, Lasting, Question, State
+from toolcrib.define.approval import ApprovalStore, Grant, Lasting, Question, State, Yes
 from toolcrib.define.errors import ToolError
 
 pytestmark = pytest.mark.anyio
@@ -109,9 +109,13 @@ async def test_a_no_is_found_by_the_call_that_got_it_alone(store: ApprovalStore)
 
 async def test_a_grant_is_kept_with_its_answer_or_not_at_all(store: ApprovalStore) -> None:
     await store.add(ASKED, most=9)
-    assert not await store.settle("q1", "allowed", of=["denied"], grant=GRANT)
+    yes = Yes("the owner", "", True, (0,))
+    assert await store.say_yes("q1", yes, now=400, grant=GRANT) is None
     assert await store.grants(101) == ()
-    assert await store.settle("q1", "allowed", of=["pending"], grant=GRANT)
+    assert await store.say_yes("q1", yes, now=101, grant=GRANT) == replace(
+        ASKED, state="allowed", by="the owner", yeses=(yes,)
+    )
+    assert await store.say_yes("q1", yes, now=101, grant=GRANT) is None
     assert await store.grants(101) == (GRANT,)
     assert [await store.use_grant(["d0", "d1"], now) for now in (0, 101, 199, 200)] == [None, GRANT, GRANT, None]
     assert await store.use_grant(["d2"], 101) is None

@@ -29,7 +29,7 @@ import asyncio, os, sys
 from pathlib import Path
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.backends.stores.approvals import SqliteApprovals
-from toolcrib.define.approval import Grant, Question
+from toolcrib.define.approval import Grant, Question, Yes
 
 async def here(function, /, *args, **named):
     return function(*args, **named)  # strace counts the calls of every thread apart
@@ -51,7 +51,7 @@ async def main():
     await store.add(question("q"), most=9)
     told("asked")
     grant = Grant(id="g", digest="d", tool="exec", shown="", person="", by="", made_at=100.0, until=200.0)
-    await store.settle("q", "allowed", of=["pending"], now=101.0, grant=grant)
+    await store.say_yes("q", Yes("", "", True, (0,)), now=101.0, grant=grant)
     told("allowed")
     if await store.settle("q", "spent", of=["allowed"], now=102.0):
         told("spent")

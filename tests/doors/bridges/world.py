@@ -39,7 +39,7 @@ class World:
 def world(*approvals: bool) -> World:
     """Return a crib that denies `vault`, asks about `wipe`, and lets a stranger use the rest of its own tools."""
     ran: list[str] = []
-    crib = toolcrib.open({"tools": {"deny": ["vault", "find"], "ask": ["wipe"]}})
+    crib = toolcrib.open({"tools": {"guests": "full", "deny": ["vault", "find"], "ask": ["wipe"]}})
     approver = FakeApprover(approvals)
     caller = Caller(channel="irc", group="#shop", sender=Sender(id="7"))
     return World(crib, crib.belt(caller, extra=_tools(ran), approver=approver), approver, ran)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 PLAIN = Formatter(lambda: 60, plain=True)
 COLOURED = Formatter(lambda: 60)
-ALLOW = Verdict("exec", "allow", None, None, None, "passes all 9 layers", None)
+ALLOW = Verdict("exec", "allow", None, None, None, "passes every layer", None)
 
 
 # blocks

@@ -6,6 +6,7 @@ import re
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -415,3 +416,41 @@ async def _metrics(world: World) -> str:
     told = (await reader.read()).decode()
     writer.close()
     return told
+
+
+async def test_what_is_framed_opens_no_connection_by_webrtc() -> None:
+    told = asyncio.Queue[bytes]()
+
+    class Ear(asyncio.DatagramProtocol):
+        def datagram_received(self, data: bytes, addr: Any) -> None:
+            told.put_nowait(data)
+
+    ear, _ = await asyncio.get_running_loop().create_datagram_endpoint(Ear, local_addr=("127.0.0.1", 0))
+    port = ear.get_extra_info("sockname")[1]
+    script = f"""(async () => {{
+        try {{
+            const pc = new RTCPeerConnection({{iceServers: [{{urls: "stun:127.0.0.1:{port}"}}]}});
+            pc.createDataChannel("x");
+            await pc.setLocalDescription(await pc.createOffer());
+            await new Promise((done) => setTimeout(done, 2000));
+            return "made";
+        }} catch (error) {{ return "refused"; }}
+    }})()"""
+    async with gateway_of() as world, client_of(world), browsing() as browser:
+        await look(browser, await show(world, action="present", html="<p>hi"))
+        await evaluate(world, script)
+        assert told.empty()
+    ear.close()
+
+
+async def test_before_the_first_canvas_nobody_listens_for_one() -> None:
+    async with gateway_of(devices=nodes_of("p1")) as world, client_of(world):
+        about = {**PHONE, "caps": ["canvas"], "commands": []}
+        async with client_of(world, "token-of-p1", role="node", **about) as connection, browsing() as browser:
+            there = urlsplit(connection.hello["canvasHostUrl"])
+            await (await browser.new_page()).goto(f"http://127.0.0.1:{world.port}/")
+            with pytest.raises(OSError):
+                await asyncio.open_connection(there.hostname, there.port)
+            await call(world, action="present", html="<p>hi")
+            _, writer = await asyncio.open_connection(there.hostname, there.port)
+            writer.close()

@@ -39,7 +39,7 @@ async def run(world: World, *command: str) -> str:
 async def test_a_client_in_python(tmp_path: Path) -> None:
     async with gateway_of(state=tmp_path) as world:
         printed = await run(world, sys.executable, str(EXAMPLES / "12_a_client.py"))
-    for line in ("connected: True", "4 x nut: 12 euros", "no 'moon' in the shop", "price: allow, passes all 9 layers"):
+    for line in ("connected: True", "4 x nut: 12 euros", "no 'moon' in the shop", "price: allow, passes every layer"):
         assert line in printed
 
 

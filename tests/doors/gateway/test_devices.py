@@ -21,9 +21,11 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import connect
 
+import toolcrib
 from toolcrib.app.stores import STATE_FILE
 from toolcrib.backends.stores.record import SqliteRows
 from toolcrib.backends.stores.sqlite import SqliteFile
+from toolcrib.define.caller import OWNER
 from toolcrib.define.device import device_payload
 from toolcrib.define.errors import CribError
 from toolcrib.doors.cli._far import read_token
@@ -350,10 +352,9 @@ async def test_what_another_process_takes_back_is_out_within_a_second_or_two(tmp
     async with (
         gateway_of(state=tmp_path) as world,
         phone_at(world, phone) as client,
-        gateway_of(state=tmp_path) as other,
+        toolcrib.open({}, state=tmp_path, env={}) as program,
     ):
-        async with client_of(other) as owner:
-            await owner.get("device.token.revoke", {"deviceId": phone.id})
+        await program.ask("device.token.revoke", {"deviceId": phone.id}, caller=OWNER)
         assert (await until_closed(client.socket))[1] == 1008
 
 
@@ -539,11 +540,12 @@ async def test_a_locked_address_tries_no_password_and_a_device_there_is_let_in_a
             assert (await client.get("health"))["ok"]
 
 
-async def test_wrong_signatures_count_as_failures() -> None:
+async def test_wrong_signatures_are_counted_apart() -> None:
     async with gateway_of() as world:
-        for _ in range(10):
+        for number in range(11):
             async with challenged(world) as (client, _):
-                await refused(client, Phone().params("another"))
+                error, _code = await refused(client, Phone().params("another"))
+                assert ("rate_limited" in error["message"]) is (number == 10)
         async with challenged(world) as (client, _):
             error, _code = await refused(client, {**Phone().params("x"), "auth": {"token": "wrong"}})
-            assert error["message"] == "unauthorized: rate_limited"
+            assert error["message"] == "unauthorized: token_mismatch"

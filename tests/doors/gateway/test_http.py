@@ -219,11 +219,11 @@ async def test_a_hook_starts_a_turn_of_its_agent_that_is_never_the_owners() -> N
         assert heard == [("hook", False)]
 
 
-async def test_wrong_tokens_of_hooks_count_as_wrong_secrets_do() -> None:
+async def test_wrong_tokens_of_hooks_are_counted_apart() -> None:
     async with gateway_of({"hooks": HOOKS}) as world, http_to(world, "wrong") as thief:
         found = [(await thief.post("/hooks/mail", content=b"x")).status_code for _ in range(11)]
         assert found == [401] * 10 + [429]
-        assert (await thief.post("/tools/invoke", json={"tool": "ls"})).status_code == 429
+        assert (await thief.post("/tools/invoke", json={"tool": "ls"})).status_code == 401
         async with http_to(world, HOOKS["token"]) as hook:
             assert (await hook.post("/hooks/mail", content=b"x")).status_code == 202
 

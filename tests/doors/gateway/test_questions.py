@@ -244,9 +244,10 @@ async def test_nobody_goes_on_with_a_turn_that_still_waits_elsewhere(state: Path
         with asked_gateway(state, port, config) as (_, client):
             async with client as crib:
                 question = await ask_and_wait(crib, "key-1")
-                with gateway(state, "--config", str(config)):  # another one over the same store
-                    assert len(await crib.ask("approvals.list")) == 1
-                    told = command(state, "approvals", "allow", str(question["id"]), "--config", str(config), "--json")
-                    assert json.loads(told.stdout)["state"] == "allowed"
-                    *_, last = [event async for event in crib.follow("key-1")]
+                second = command(state, "gateway", "--port", "0", "--config", str(config))  # over the same store
+                assert (second.returncode, "another gateway" in second.stderr) == (2, True)
+                assert len(await crib.ask("approvals.list")) == 1
+                told = command(state, "approvals", "allow", str(question["id"]), "--config", str(config), "--json")
+                assert json.loads(told.stdout)["state"] == "allowed"
+                *_, last = [event async for event in crib.follow("key-1")]
         assert (last["text"], made(state)) == ("It is made.", ["made"])

@@ -199,3 +199,15 @@ async def test_agents_reach_one_another_once_that_is_configured(tmp_path: Path) 
         write(path, {"agents": {"kid": {}}, "tools": {"agentToAgent": {"enabled": True, "allow": ["main", "k*"]}}})
         world.server.reload()
         assert (await world.server.crib.ask("sessions.send", said, caller=asker))["status"] == "ok"
+
+
+async def test_a_file_that_is_not_in_force_is_told_to_the_owner_where_they_look(tmp_path: Path) -> None:
+    path = tmp_path / "crib.json5"
+    async with gateway_with(path, {}) as world, client_of(world) as client:
+        assert "notInForce" not in await client.get("status")
+        write(path, {"workspace": {"root": str(tmp_path)}})
+        await client.wait_for("config", ok=False)
+        assert "workspace changed, which counts from a start on" in (await client.get("status"))["notInForce"]
+        write(path, {})
+        await client.wait_for("config", ok=True)
+        assert "notInForce" not in await client.get("status")

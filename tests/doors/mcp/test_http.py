@@ -205,7 +205,7 @@ async def test_who_reads_nothing_is_cut_off_when_it_ends() -> None:
         await send({"type": "http.response.body", "body": bytes(64 * 2**20)})
 
     with contextlib.closing(listen_on(0)) as at:
-        serving = asyncio.create_task(serve_app(answer, at, is_known=lambda _: True))
+        serving = asyncio.create_task(serve_app(answer, at))
         reader, writer = await asyncio.open_connection(*at.getsockname(), limit=1024)
         writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         await answering.wait()

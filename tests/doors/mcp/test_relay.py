@@ -60,15 +60,30 @@ async def crib_in(folder: Path, *servers: str, tools: dict[str, Any] | None = No
 
 
 @asynccontextmanager
-async def client_of(crib: Crib, caller: Caller = OWNER, profile: str | None = None, **more: Any) -> AsyncIterator[Any]:
+async def client_of(
+    crib: Crib, caller: Caller = OWNER, profile: str | None = None, mode: str = "legacy", **more: Any
+) -> AsyncIterator[Any]:
     """The official client; what it returns are unions of everything that there is."""
 
     def belt(extra: Sequence[Tool]) -> Belt:
         return crib.belt(caller, extra, profile=profile)
 
     server = BeltServer(lambda: belt(()), Relay(belt, crib.mcp_tools))
-    async with Client(server, mode="legacy", **more) as client:
+    async with Client(server, mode=mode, **more) as client:
         yield client
+
+
+async def test_a_client_of_the_newest_protocol_is_answered_whatever_it_asks_for(tmp_path: Path) -> None:
+    async with crib_in(tmp_path) as crib, client_of(crib, mode="auto") as client:
+        listed = await client.list_resources()
+        assert (listed.ttl_ms, listed.cache_scope, len(listed.resources)) == (0, "private", 3)
+        assert len((await client.list_resource_templates()).resource_templates) == 1
+        assert (await client.read_resource("test://static-text")).contents[0].text.startswith("<<<")
+        assert "srv__test_simple_prompt" in [each.name for each in (await client.list_prompts()).prompts]
+        assert (await client.get_prompt("srv__test_simple_prompt")).messages
+        ref = PromptReference(type="ref/prompt", name="srv__test_prompt_with_arguments")
+        told = await client.complete(ref, {"name": "arg1", "value": "par"})
+        assert told.completion.values == ["paris", "park", "party"]
 
 
 async def test_resources_are_listed_and_read_between_marks_and_pictures_are_pictures(tmp_path: Path) -> None:
@@ -123,7 +138,9 @@ async def test_values_are_completed_by_the_server_whose_prompt_it_is(tmp_path: P
         assert (await client.complete(ref2, {"name": "id", "value": "1"})).completion.values
 
 
-@pytest.mark.parametrize("tools", [{"deny": ["srv__*"]}, {"deny": ["group:mcp"]}, {"allow": ["read"]}])
+@pytest.mark.parametrize(
+    "tools", [{"profile": "full", "deny": ["srv__*"]}, {"profile": "full", "deny": ["group:mcp"]}, {"allow": ["read"]}]
+)
 async def test_who_is_denied_a_server_sees_and_reads_nothing_of_it(tools: dict[str, Any], tmp_path: Path) -> None:
     async with crib_in(tmp_path, tools=tools) as crib:
         async with client_of(crib, GUEST) as client:
@@ -141,7 +158,7 @@ async def test_who_is_denied_a_server_sees_and_reads_nothing_of_it(tools: dict[s
 
 
 async def test_a_rule_about_reading_alone_holds_for_resources_and_one_about_prompts_for_them(tmp_path: Path) -> None:
-    tools = {"deny": ["srv__resources__read", "srv__prompts__get"]}
+    tools = {"profile": "full", "deny": ["srv__resources__read", "srv__prompts__get"]}
     async with crib_in(tmp_path, tools=tools) as crib, client_of(crib, GUEST) as client:
         assert (await client.list_resources()).resources
         with pytest.raises(MCPError, match="there is no resource"):

@@ -440,6 +440,13 @@ async def test_where_nobody_can_be_asked_a_body_is_told(mode: Mode) -> None:
         assert (result.is_error, "nobody can be asked here" in part.text) == (True, True)
 
 
+async def test_a_revision_in_which_a_server_asks_nothing_is_named_as_the_reason() -> None:
+    asked, options = person(ElicitResult(action="accept", content={"days": 3}))
+    async with client_of(belt_of(book), "auto", **options) as client:
+        failed, told = words(await client.call_tool("book", {}))
+    assert (failed, "in this revision of MCP a server asks a client nothing" in told, asked) == (True, True, [])
+
+
 async def test_a_client_that_answers_forms_is_not_asked_for_a_yes() -> None:
     asked, options = person()
     async with client_of(belt_of(burn, config={"ask": ["burn"]}), "legacy", **options) as client:

@@ -88,8 +88,9 @@ class PageWorld:
         return page
 
     def _note(self, message: "ConsoleMessage") -> None:
-        # that a gateway which has gone does not answer is no fault of the page's
-        if message.type in ("error", "warning") and not re.search("WebSocket connection|ERR_CONNECTION", message.text):
+        # a gateway that has gone, or a directive that this Chromium does not know, is no fault of the page's
+        known = re.search("WebSocket connection|ERR_CONNECTION|'webrtc'", message.text)
+        if message.type in ("error", "warning") and not known:
             self.complaints.append(message.text)
 
     def _note_request(self, url: str) -> None:

@@ -91,7 +91,7 @@ async def test_each_call_is_a_card_with_what_was_asked_why_it_ran_and_what_came_
         page = await world.visit("#/chat/main")
         await call(page, "edit", path="a.txt", oldText="two", newText="three")
         card = page.get_by_role("article", name="Call of edit")
-        assert "passes all" in await card.locator(".verdict").inner_text()
+        assert "passes every layer" in await card.locator(".verdict").inner_text()
         assert await card.locator("dd").all_inner_texts() == ["a.txt", "two", "three"]
         assert (await card.locator(".added").inner_text()).strip() == "+three"
         assert (await card.locator(".removed").inner_text()).strip() == "-two"

@@ -70,18 +70,23 @@ async def test_a_channel_and_its_threads_have_the_belt_of_the_channel(tmp_path: 
         assert world.said("599") == []
 
 
-async def test_a_question_has_buttons_and_only_the_right_person_s_counts(tmp_path: Path) -> None:
+async def test_a_question_has_buttons_and_only_the_owners_counts_where_it_was_asked(tmp_path: Path) -> None:
     groups = {f"{GUILD}/{ROOM}": {"tools": {"allow": ["exec"]}}}
     async with discord() as world, assistant(tmp_path, world, groups=groups):
+        await world.say("/status", by=ANN)
+        await until(lambda: bool(world.said(OWN)))
         await world.say(f"<@{BOT}> run touch made", by=BOB, channel=ROOM)
         await until(lambda: any("components" in each for each in world.posts()))
         (asked,) = [each for each in world.posts() if "components" in each]
         yes = asked["components"][0]["components"][0]["custom_id"]
-        await world.press(yes, by="3", channel=ROOM)
-        await until(lambda: any("no question" in each for each in world.said(ROOM)))
+        await until(lambda: world.said(ROOM) == ["The owner is asked."])
+        await world.press(yes, by="3", channel=ROOM)  # whose it is not, for them it is text
         await world.press(yes, by=ANN, channel=ROOM)
+        await until(lambda: "not shown here in full" in world.said(ROOM)[-1])
+        assert not (tmp_path / "work" / "made").exists()
+        await world.press(yes, by=ANN)
         await until(lambda: (tmp_path / "work" / "made").exists())
-        await until(lambda: sum(path.startswith("/interactions/") for _, path, _ in world.asked) == 2)
+        await until(lambda: sum(path.startswith("/interactions/") for _, path, _ in world.asked) == 3)
 
 
 async def test_a_picture_is_fetched_and_sent_and_only_from_where_files_are(tmp_path: Path) -> None:
@@ -207,7 +212,7 @@ async def test_its_tools_read_the_chat_that_the_caller_is_in_and_no_other(tmp_pa
             told = await crib.belt(caller).call("discord_history", args)
             assert told.status == "error"
             assert "only the owner reaches other chats" in told.plain_text or "stays there" in told.plain_text
-        with pytest.raises(ToolError, match="only the owner reaches other chats"):
+        with pytest.raises(ToolError, match="message is denied at the group layer"):
             await crib.rpc_for(bob, {"write"})("channels.act", {"channel": "discord", "action": "thread-list"})
         owner = Caller(channel="discord", sender=Sender(id=ANN))
         assert "their secret" in (await crib.belt(owner).call("discord_history", {"channelId": "599"})).plain_text

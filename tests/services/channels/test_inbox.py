@@ -46,20 +46,36 @@ async def take_in(folder: Path, files: dict[str, bytes | None], *sent: Attachmen
     message = HeardMessage(id="1", chat="7", sender=Sender(id="7"), attachments=sent)
     channel: Any = Files(files)
     try:
-        return list(await inbox.take_in(channel, WHO, message, "message:telegram"))
+        return list(await inbox.take_in(channel, WHO, message, "message:telegram", "message:forwarded/telegram"))
     finally:
         disk.close()
 
 
 async def test_a_picture_is_shown_a_recording_written_down_and_any_file_kept(tmp_path: Path) -> None:
     files: dict[str, bytes | None] = {"p": PICTURE, "v": b"come at six", "t": b"words"}
-    sent = (Attachment("p", "a.png"), Attachment("v", "v.ogg", "audio/ogg"), Attachment("t", "t.txt"))
+    sent = (Attachment("p", "a.png"), Attachment("v", "v.ogg", "audio/ogg", is_spoken=True), Attachment("t", "t.txt"))
     named, shown, _, spoken, other = await take_in(tmp_path, files, *sent)
     assert shown == Image(PICTURE, "image/png", "message:telegram")
     assert spoken == Text("[transcript of a voice message, 3 s]\ncome at six", "message:telegram")
     assert "-0-a.png came with this message" in named.text
     assert {each.source for each in (named, other)} == {"message:telegram"}
     assert {each.read_bytes() for each in tmp_path.glob("inbox/*/*")} == set(files.values())
+
+
+@pytest.mark.parametrize(
+    ("sent", "sources"),
+    [
+        (Attachment("v", mime="audio/ogg", is_spoken=True), ["message:telegram"] * 2),
+        (Attachment("v", mime="audio/mpeg"), ["message:telegram", "message:forwarded/telegram"]),  # a song: whose?
+        (Attachment("v", mime="audio/ogg", is_spoken=True, is_forwarded=True), ["message:forwarded/telegram"] * 2),
+        (Attachment("p", is_forwarded=True), ["message:forwarded/telegram"] * 2),
+    ],
+)
+async def test_only_what_its_sender_recorded_is_their_word(
+    sent: Attachment, sources: list[str], tmp_path: Path
+) -> None:
+    parts = await take_in(tmp_path, {"v": b"come at six", "p": PICTURE}, sent)
+    assert [each.source for each in parts] == sources
 
 
 @pytest.mark.parametrize(

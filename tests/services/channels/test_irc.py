@@ -1,6 +1,8 @@
-"""An assistant on a real IRC server: strangers get a code and nothing else, guests and groups their own belts."""
+"""An assistant on a real IRC server, and one with accounts: strangers get a code only, groups their own belts."""
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 from tests.backends.channels.irc_world import irc_server, person
 from tests.backends.exec.shells import until
+from tests.joints.test_whose_chat import IrcNet
 from toolcrib.app import Crib
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Sender
@@ -25,6 +28,27 @@ ANN = "~ann!~ann@127.0.0.1"  # as the server itself calls her
 def assistant(folder: Path, port: int, **own: Any) -> AbstractAsyncContextManager[Crib]:
     settings = {"host": "127.0.0.1", "port": port, "tls": False, "nick": "crib", **own}
     return assistant_on("irc", folder, settings)
+
+
+@asynccontextmanager
+async def accounts_of(folder: Path, **own: Any) -> AsyncIterator[IrcNet]:
+    """Open an assistant where Ann, who owns it, and Bob have an account, and Mallory has Ann's for a nick."""
+    net = IrcNet(accounts={"ann": "ann.a", "bob": "bob.b"})
+    for nick, who in (("ann", "ann"), ("bob", "bob"), ("ann.a", "mallory")):
+        net.take(nick, who, f"{who}@home.test")
+    server = await asyncio.start_server(net.serve, "127.0.0.1", 0)
+    async with server, assistant(folder, server.sockets[0].getsockname()[1], owners=["id:ann.a"], **own):
+        yield net
+
+
+async def until_told(net: IrcNet, to: str, *words: str) -> str:
+    """Return the first line to somebody that holds these words."""
+
+    def told() -> list[str]:
+        return [text for whom, text in net.said if whom == to and all(word in text for word in words)]
+
+    await until(lambda: bool(told()))
+    return told()[0]
 
 
 async def test_a_stranger_gets_a_code_once_and_a_paired_person_is_answered(tmp_path: Path) -> None:
@@ -69,15 +93,24 @@ async def test_whoever_is_not_let_in_hears_nothing(tmp_path: Path, own: dict[str
             assert await bob.is_silent()
 
 
-async def test_the_owner_is_known_by_id_and_never_by_a_nick(tmp_path: Path) -> None:
-    own = {"owners": [f"id:{ANN}"], "dmPolicy": "allowlist"}
+async def test_who_is_let_in_is_known_by_id_and_never_by_a_nick(tmp_path: Path) -> None:
+    own = {"allowFrom": [f"id:{ANN}"], "dmPolicy": "allowlist"}
     with irc_server(tmp_path) as port:
         async with person(port, "ann") as ann, person(port, "ann_") as twin, assistant(tmp_path, port, **own):
             ann.say("crib", "/why exec")
-            assert "exec: allow" in (await ann.hears("exec")).params[1]
+            assert "exec: deny" in (await ann.hears("exec")).params[1]
             twin.say("crib", "/why exec")
             await until_answered(tmp_path, 2)
             assert await twin.is_silent()
+
+
+async def test_the_owner_is_known_by_account_and_never_by_a_nick(tmp_path: Path) -> None:
+    async with accounts_of(tmp_path, dmPolicy="allowlist") as net:
+        net.say("ann", "/why exec")
+        assert "exec: allow" in await until_told(net, "ann", "exec:")
+        net.say("ann.a", "/why exec")
+        await until_answered(tmp_path, 2)
+        assert {whom for whom, _ in net.said} == {"ann"}
 
 
 async def test_a_group_is_answered_when_it_is_spoken_to_and_has_its_own_belt(tmp_path: Path) -> None:
@@ -101,30 +134,28 @@ async def test_a_group_that_nobody_listed_is_not_answered(tmp_path: Path) -> Non
             assert await ann.is_silent()
 
 
-async def test_a_question_is_asked_in_the_chat_and_only_the_right_person_answers_it(tmp_path: Path) -> None:
-    own = {**SHOP, "owners": [f"id:{ANN}"], "groups": {"#shop": {"tools": {"allow": ["exec"]}}}}
-    with irc_server(tmp_path) as port:
-        async with (
-            person(port, "ann", "#shop") as ann,
-            person(port, "bob", "#shop") as bob,
-            assistant(tmp_path, port, **own),
-        ):
-            await bob.hears("#shop", verb="JOIN")
-            bob.say("#shop", "crib: run touch made")
-            id = (await bob.hears("/approve")).params[1].rpartition(" ")[2]
-            mallory = f"crib: /approve {id}"
-            async with person(port, "mallory", "#shop") as stranger:
-                stranger.say("#shop", mallory)
-                assert "no question" in (await stranger.hears("question")).params[1]
-            ann.say("#shop", f"crib: /approve {id}")
-            await ann.hears("exec: allowed")
-            await until(lambda: (tmp_path / "work" / "made").exists())
-            await until_answered(tmp_path, 3)
+async def test_a_question_of_a_group_is_asked_in_the_owners_own_chat_and_only_they_answer_it(tmp_path: Path) -> None:
+    async with accounts_of(tmp_path, groups={"#shop": {"tools": {"allow": ["exec"]}}}) as net:
+        net.say("ann", "/status")
+        await until_told(net, "ann", "messages")
+        net.say("bob", "crib: run touch made", "#shop")
+        id = (await until_told(net, "ann", "/approve")).rpartition(" ")[2]
+        await until_told(net, "#shop", "The owner is asked")
+        net.say("ann.a", f"crib: /approve {id}", "#shop")
+        await until_told(net, "#shop", "no question")
+        net.say("ann", f"crib: /approve {id}", "#shop")
+        await until_told(net, "#shop", "not shown here in full")
+        assert not (tmp_path / "work" / "made").exists()
+        net.say("ann", f"/approve {id}")
+        await until_told(net, "ann", "exec: allowed")
+        await until(lambda: (tmp_path / "work" / "made").exists())
+        assert not any("touch" in text for whom, text in net.said if whom != "ann")
+        await until_answered(tmp_path, 5)
 
 
 async def test_a_message_that_came_before_a_restart_is_answered_after_it_and_once(tmp_path: Path) -> None:
     early = HeardMessage(id="1", chat="ann", sender=Sender(id=ANN), text="hello")
-    own = {"owners": [f"id:{ANN}"]}
+    own = {"allowFrom": [f"id:{ANN}"]}
     with irc_server(tmp_path) as port:
         async with person(port, "ann") as ann:
             async with assistant(tmp_path, port, **own) as crib:

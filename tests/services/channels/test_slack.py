@@ -75,16 +75,21 @@ async def test_a_channel_has_its_belt_and_a_mention_is_answered_once_in_its_thre
         assert world.said("C599") == []
 
 
-async def test_a_question_has_buttons_and_only_the_right_person_s_counts(tmp_path: Path) -> None:
+async def test_a_question_has_buttons_and_only_the_owners_counts_where_it_was_asked(tmp_path: Path) -> None:
     groups = {ROOM: {"tools": {"allow": ["exec"]}}}
     async with slack() as world, assistant(tmp_path, world, groups=groups):
+        await world.say("/status", by=ANN)
+        await until(lambda: bool(world.said(OWN)))
         await world.say(f"<@{BOT}> run touch made", by=BOB, channel=ROOM)
         await until(lambda: any("blocks" in body for _, body in world.asked))
         (asked,) = [json.loads(body["blocks"]) for _, body in world.asked if "blocks" in body]
         yes = asked[-1]["elements"][0]["value"]
-        await world.press(yes, by="UEVE", channel=ROOM)
-        await until(lambda: any("no question" in each for each in world.said(ROOM)))
+        await until(lambda: world.said(ROOM) == ["The owner is asked."])
+        await world.press(yes, by="UEVE", channel=ROOM)  # whose it is not, for them it is text
         await world.press(yes, by=ANN, channel=ROOM)
+        await until(lambda: "not shown here in full" in world.said(ROOM)[-1])
+        assert not (tmp_path / "work" / "made").exists()
+        await world.press(yes, by=ANN)
         await until(lambda: (tmp_path / "work" / "made").exists())
 
 

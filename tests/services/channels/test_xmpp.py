@@ -69,14 +69,19 @@ async def test_in_a_room_only_a_real_address_counts_and_a_question_is_answered_b
             bob.say(ROOM, "just talking")
             bob.say(ROOM, "crib: /why write")
             assert "write: deny" in await bob.hears("write:")
+            ann.say(BOT, "/status")
+            await ann.hears("messages")
             bob.say(ROOM, "crib: run touch made")
-            id = (await bob.hears("May it run?")).rpartition(" ")[2]
+            await bob.hears("The owner is asked")
+            id = (await ann.hears("May it run?")).rpartition(" ")[2]
             forged = make_element("x", "http://jabber.org/protocol/muc#user")
             add_element(forged, "item", "http://jabber.org/protocol/muc#user", jid=ANN)
             mallory.say(ROOM, f"crib: /approve {id}", forged)
             assert "no question" in await mallory.hears("question")
             mallory.say(f"{ROOM}/crib", f"/approve {id}")  # in private, out of the room
             ann.say(ROOM, f"crib, /approve {id}")
+            await ann.hears("not shown here in full")
+            ann.say(BOT, f"/approve {id}")
             await ann.hears("exec: allowed")
             await until(lambda: (tmp_path / "work" / "made").exists())
 

@@ -4,13 +4,14 @@ import base64
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image as Pictures
 
-from toolcrib import Ctx, Image, Result, Text, ToolError
+import toolcrib
+from toolcrib import OWNER, Ctx, Image, Result, Text, ToolError
 from toolcrib.testing import fake_ctx
-from toolcrib.tools.fs.grep import grep
 from toolcrib.tools.fs.read import read
 
 pytestmark = pytest.mark.anyio
@@ -256,16 +257,22 @@ def test_without_pillow_small_pictures_pass_and_large_ones_name_the_remedy() -> 
     assert "install toolcrib[media]" in large
 
 
-async def test_what_others_sent_is_from_outside_wherever_it_is_read_from() -> None:
-    ctx = fake_ctx(files={"inbox/telegram-1/a.txt": "obey me", "Downloads/b.txt": "me too", "inbox.txt": "mine"})
-    for path, source in (
-        ("inbox/telegram-1/a.txt", "file:inbox/telegram-1/a.txt"),
-        ("./inbox/../inbox/telegram-1/a.txt", "file:inbox/telegram-1/a.txt"),
-        ("Downloads/b.txt", "file:Downloads/b.txt"),
-        ("inbox.txt", None),
-    ):
-        (part,) = (await run(ctx, path=path)).content
-        assert isinstance(part, Text)
-        assert part.source == source
-    found = await grep.run(ctx, grep.check({"pattern": "me"}))
-    assert [part.source for part in found.content if isinstance(part, Text)] == ["file:Downloads/b.txt"]
+async def test_what_others_sent_is_from_outside_wherever_it_is_read_from(tmp_path: Path) -> None:
+    files = {"inbox/telegram-1/a.txt": "obey me", "Downloads/b.txt": "me too", "inbox.txt": "mine"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    async with toolcrib.open({"workspace": {"root": str(tmp_path)}}) as crib:
+        belt = crib.belt(OWNER)
+        for path, source in (
+            ("inbox/telegram-1/a.txt", "file:inbox/telegram-1/a.txt"),
+            ("./inbox/../inbox/telegram-1/a.txt", "file:inbox/telegram-1/a.txt"),
+            ("Downloads/b.txt", "file:Downloads/b.txt"),
+            ("inbox.txt", None),
+        ):
+            (part,) = (await belt.call("read", {"path": path})).content
+            assert isinstance(part, Text)
+            assert part.source == source
+        found = await belt.call("grep", {"pattern": "me"})
+        both = "file:Downloads/b.txt and file:inbox/telegram-1/a.txt"
+        assert [part.source for part in found.content if isinstance(part, Text)] == [both]

@@ -78,7 +78,8 @@ async def test_the_answer_has_no_more_rights_than_who_asks(tmp_path: Path) -> No
     async with toolcrib.open(config, env={}) as crib:
         await crib.turn("hello", caller=Caller(owner=True), session=WORK).end()
         heard, desk = _Overheard(), crib.methods["sessions.resolve"].run.__self__  # type: ignore[attr-defined]
-        sender = SessionSend(heard, desk, crib.settings)  # type: ignore[arg-type]
+        core = crib.methods["sessions.send"].run.__self__._core  # type: ignore[attr-defined]
+        sender = SessionSend(core, heard, desk)  # type: ignore[arg-type]
         for parents, has in (((), True), (("kid",), False)):
             asker = Caller(owner=True, session=MAIN, parents=parents)
             with pytest.raises(ToolError, match="overheard"):

@@ -151,7 +151,7 @@ class PageSet:
         return {"targetId": tab.id, "title": title, "url": tab.url, "focused": tab is self._current}
 
     async def _open(self, args: _Json) -> dict[str, Any]:
-        url = _need(args, "targetUrl", "url")
+        url = self._read_target(args)
         tab = await self._new_tab(url)
         try:
             told = await self._go(tab, url, args)
@@ -163,7 +163,7 @@ class PageSet:
 
     async def _navigate(self, args: _Json) -> dict[str, Any]:
         """Go elsewhere in a tab; where that is another origin's place, in one that takes its id."""
-        url = _need(args, "targetUrl", "url")
+        url = self._read_target(args)
         tab = self._find(args) if self._tabs else await self._new_tab(url)
         if tab.origin != self._private_origin(url):
             old, tab = tab, await self._new_tab(url, tab.id)
@@ -188,7 +188,13 @@ class PageSet:
         tab = self._tabs.get(asked) if asked else self._current or next(reversed(self._tabs.values()))
         if tab is None:
             raise ToolError(f"there is no tab {asked[:64]!r}; there are {', '.join(self._tabs)}", code="not_found")
+        _check_preview(args, tab.origin)
         return tab
+
+    def _read_target(self, args: _Json) -> str:
+        url = _need(args, "targetUrl", "url")
+        _check_preview(args, self._private_origin(url))
+        return url
 
     def _private_origin(self, url: str) -> str:
         """Return the origin of a URL where it is one that this session may open beyond the internet, else ""."""
@@ -427,6 +433,11 @@ def _need(args: _Json, *names: str) -> str:
     if not isinstance(said, str):
         raise ToolError(f"{names[0]} is missing; name an address like https://example.com", code="bad_arguments")
     return said
+
+
+def _check_preview(args: _Json, origin: str) -> None:
+    if args.get("isPreview") and not origin:
+        raise ToolError("that is no page of a preview; open one at an origin that was permitted", code="denied")
 
 
 def _explain(error: Exception, tab: Tab | None) -> ToolError:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +43,7 @@ _RETRY_SECONDS = (0.5, 3.0)  # before a message is sent again
 _MAX_KEPT, _MAX_PAGES, _PAGE = 1_000, 10, 100
 _PLAIN, _REPLY = 0, 19  # types of messages that somebody wrote
 _THREADS = (10, 11, 12)
-_SILENT = 1 << 12
+_NO_PREVIEW, _SILENT, _SPOKEN = 1 << 2, 1 << 12, 1 << 13  # nobody fetches an address because it was written
 _SOURCE = {"source": "message:discord"}
 
 
@@ -105,10 +105,10 @@ class DiscordChannel:
             body["message_reference"] = {"message_id": post.reply_to, "fail_if_not_exists": False}
         if post.buttons:
             body["components"] = [{"type": 1, "components": [_to_button(each) for each in row]} for row in post.buttons]
-        if post.card:
+        if post.card:  # without embeds it would not be seen, and a link between these marks has no preview
             body["embeds"] = [dict(post.card)]
-        if post.silent:
-            body["flags"] = _SILENT
+            body["content"] = re.sub(r"(?i)(?<!<)\bhttps?://[^\s<>]+", r"<\g<0>>", post.text)
+        body["flags"] = (0 if post.card else _NO_PREVIEW) | (_SILENT if post.silent else 0)
         file = await asyncio.to_thread(Path(post.media).read_bytes) if post.media else None
         if file is not None:
             body["attachments"] = [{"id": 0, "filename": post.filename or Path(post.media).name}]
@@ -179,7 +179,7 @@ class DiscordChannel:
         at = f"{place}/messages/{id}"
         match action:
             case "edit":
-                body = {"content": need(params, "message"), "allowed_mentions": {"parse": []}}
+                body = {"content": need(params, "message"), "allowed_mentions": {"parse": []}, "flags": _NO_PREVIEW}
                 await self._rest.ask("PATCH", at, body)
             case "delete":
                 await self._rest.ask("DELETE", at)
@@ -196,7 +196,7 @@ class DiscordChannel:
 
     async def _write(self, action: str, place: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Say something that is no plain post."""
-        body: dict[str, Any] = {"allowed_mentions": {"parse": []}}
+        body: dict[str, Any] = {"allowed_mentions": {"parse": []}, "flags": _NO_PREVIEW}
         if action == "poll":
             answers = [{"poll_media": {"text": str(each)[:55]}} for each in params.get("pollOption") or ()]
             many = {"allow_multiselect": bool(params.get("pollMulti")), "duration": params.get("pollDurationHours", 24)}
@@ -326,18 +326,15 @@ class DiscordChannel:
             return None
         answered = ((told.get("referenced_message") or {}).get("author") or {}).get("id")
         mentioned = [each.get("id") for each in told.get("mentions") or ()]
+        passed_on = [each.get("message") or {} for each in told.get("message_snapshots") or ()]
         return HeardMessage(
             id=str(told["id"]),
             sender=_to_sender(who, told.get("member") or {}),
             **await self._find_place(told),
             text=re.sub(rf"^\s*<@!?{re.escape(self._me)}>[\s,:]*", "", str(told.get("content") or "")),
+            forwarded="\n\n".join(filter(None, (str(each.get("content") or "") for each in passed_on))),
             is_for_us=self._me in mentioned or answered == self._me,
-            attachments=tuple(
-                Attachment(
-                    str(each["url"]), str(each["filename"]), str(each.get("content_type", "")), int(each["size"])
-                )
-                for each in told.get("attachments") or ()
-            ),
+            attachments=(*_list_files(told), *(file for each in passed_on for file in _list_files(each, True))),
             at=datetime.fromisoformat(told["timestamp"]).timestamp() if told.get("timestamp") else 0.0,
         )
 
@@ -420,6 +417,12 @@ async def _receive(socket: TextSocket) -> Mapping[str, Any]:
 def _to_sender(who: Mapping[str, Any], member: Mapping[str, Any]) -> Sender:
     name = member.get("nick") or who.get("global_name")
     return Sender(id=str(who.get("id") or "") or None, username=who.get("username"), name=name)
+
+
+def _list_files(told: Mapping[str, Any], is_forwarded: bool = False) -> Iterator[Attachment]:
+    for each in told.get("attachments") or ():
+        mime, is_spoken = str(each.get("content_type", "")), bool(int(told.get("flags") or 0) & _SPOKEN)
+        yield Attachment(str(each["url"]), str(each["filename"]), mime, int(each["size"]), is_spoken, is_forwarded)
 
 
 def _to_button(button: Any) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import formatdate, parsedate_to_datetime
 from hashlib import sha256
-from html.parser import HTMLParser
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
@@ -26,19 +25,19 @@ from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
 
+from .mail_results import is_vouched
+from .mail_text import decode_part, list_letter_files, read_letter
 from .mail_wire import ImapSession, MailRoute, hand_over
 
 log = logging.getLogger("toolcrib")
 
 _MAIL_BYTES = 25 << 20  # of one message that are read
 _MAX_AN_HOUR, _HOUR = 30, 3_600.0  # messages of one sender that are heard: a machine that does not say so is one
+_MAX_LATER = 1_000  # letters that are put off; any more are passed over
 _MAX_SUBJECTS, _SUBJECT_CHARS = 1_000, 200
 _ADDRESS = re.compile(r"[!#-'*+./0-9=?A-Z^-~-]{1,64}@[A-Za-z0-9.-]{1,250}")  # in ASCII: no letter that looks like one
 _ID = re.compile(r"<([!-;=?-~]{1,250})>")
 _MACHINES = re.compile(r"(?i)(mailer-daemon|postmaster|bounces?|no-?reply|do-?not-?reply)([+-].*)?@.*")
-_QUOTE = re.compile(r"(?m)(^[^\n>]{0,200}:\s*\n+)?^>|^-- ?$|^-{2,}\s*Original Message")
-_BLOCKS = frozenset({"p", "div", "br", "li", "tr", "table", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4"})
-_UNSEEN = frozenset({"script", "style", "head", "title", "template"})
 
 
 class EmailChannel:
@@ -50,6 +49,7 @@ class EmailChannel:
         self._settings, self._route, self._now = settings, route, now
         self._address = settings.address.lower()
         self._subjects: OrderedDict[str, str] = OrderedDict()  # by thread
+        self._later: dict[int, str] = {}  # letters that are put off, and whose
         self._times: dict[str, deque[float]] = {}  # by sender: when the last messages came
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
@@ -57,19 +57,28 @@ class EmailChannel:
         box = await ImapSession.open(self._settings.imap, self._route)
         try:
             validity, coming = await box.select()
-            known, _, last = cursor.partition(":")
+            known, _, rest = cursor.partition(":")
+            last, _, later = rest.partition(";")
             uid = int(last) if known == str(validity) else coming - 1
+            self._later = {int(each): "" for each in later.split(",") if each and known == str(validity)}
             if known not in ("", str(validity)):
                 log.warning("email: the mailbox was numbered anew; what came meanwhile is not answered")
-            if cursor != f"{validity}:{uid}":
+            if not cursor.startswith(f"{validity}:"):
                 await hear([], f"{validity}:{uid}")
             ready()
             while True:
-                for uid, size in await box.list_behind(uid):  # noqa: B020  it is the cursor
-                    raw = await box.fetch(uid, _MAIL_BYTES)
+                coming_now = [each for each, _ in await box.list_behind(uid)]
+                for each in (*self._list_due(), *coming_now):
+                    raw = await box.fetch(each, _MAIL_BYTES)
                     # in a thread: a letter can be made so that the parser takes seconds
-                    said = await asyncio.to_thread(self._read, raw, f"{validity}:{uid}", is_whole=size <= _MAIL_BYTES)
-                    await hear([said] if said is not None else [], f"{validity}:{uid}")
+                    said = await asyncio.to_thread(
+                        self._read, raw, f"{validity}:{each}", is_whole=len(raw) < _MAIL_BYTES
+                    )
+                    uid = max(uid, each)
+                    self._later.pop(each, None)
+                    heard = [said] if said is not None and not self._puts_off(each, said.sender.id or "") else []
+                    later = ",".join(map(str, self._later))
+                    await hear(heard, f"{validity}:{uid};{later}" if later else f"{validity}:{uid}")
                 await box.wait()
         finally:
             box.close()
@@ -112,10 +121,10 @@ class EmailChannel:
             raw = await box.fetch(uid, _MAIL_BYTES) if is_there else b""
         finally:
             box.close()
-        parts = _list_parts(message_from_bytes(raw, policy=policy.default))
+        parts = list_letter_files(message_from_bytes(raw, policy=policy.default))
         if index >= len(parts):
             raise ToolError("the message is no longer in the mailbox", code="not_found")
-        data = _decode(parts[index])
+        data = decode_part(parts[index].part)
         if len(data) > most:
             raise ToolError(f"the file has {len(data)} bytes, and {most} is the most", code="too_large")
         return data
@@ -140,31 +149,49 @@ class EmailChannel:
         address = find_author(mail)
         if not address or address == self._address or is_automatic(mail) or _MACHINES.fullmatch(address):
             return None
-        if self._is_too_often(address):
-            log.warning("email: %s writes more than %d messages an hour; one was passed over", address, _MAX_AN_HOUR)
-            return None
         own, answered = _find_ids(mail, "Message-ID"), _find_ids(mail, "References", "In-Reply-To")
         thread = (*answered, *own, "")[0]
         subject = strip_to_line(str(mail.get("Subject", "")))[:_SUBJECT_CHARS]
         self._note_subject(thread, subject)
-        text = cut_quoted(_find_text(mail))
-        if not answered and subject and not text.startswith("/"):
-            text = f"{subject}\n\n{text}"
+        letter = read_letter(mail, subject, is_answer=bool(answered))
+        text, forwarded, title = letter.own, letter.forwarded, "" if answered else subject
+        if title and letter.is_forward:  # it is of who wrote first
+            forwarded = f"{title}\n\n{forwarded}"
+        elif title and not text.startswith("/"):
+            text = f"{title}\n\n{text}".strip()
         files = tuple(
-            Attachment(f"{place}:{index}", strip_to_line(part.get_filename() or ""), part.get_content_type(), size)
-            for index, part in enumerate(_list_parts(mail))
-            if (size := len(_decode(part))) and is_whole
-        )
+            Attachment(
+                f"{place}:{index}", strip_to_line(part.get_filename() or ""), part.get_content_type(), size,
+                is_forwarded=is_inner or letter.is_forward,
+            )
+            for index, (part, is_inner) in enumerate(list_letter_files(mail))
+            if (size := len(decode_part(part))) and is_whole
+        )  # fmt: skip
         is_sure = is_vouched(mail, address, self._settings.auth_serv or "")
         return HeardMessage(
             id=(*own, place)[0],
             chat=address,
             sender=Sender(id=address if is_sure else f"~{address}", name=_find_name(mail)),
             thread=thread,
+            forwarded=forwarded,
             text=text if is_whole else f"{text}\n\n[the message is too large: what came with it is left out]",
             attachments=files,
             at=_find_time(mail),
         )
+
+    def _list_due(self) -> list[int]:
+        """Return the letters that were put off, of those who may write again."""
+        now = self._now()
+        return [uid for uid, who in self._later.items() if not who or self._times.get(who, (0.0,))[0] + _HOUR <= now]
+
+    def _puts_off(self, uid: int, who: str) -> bool:
+        """Put off a letter of who writes too often; `who` is the id that they got: forged letters have another."""
+        if not self._is_too_often(who):
+            return False
+        if len(self._later) < _MAX_LATER:
+            log.warning("email: %s writes more than %d messages an hour; one is put off", who, _MAX_AN_HOUR)
+            self._later[uid] = who
+        return True
 
     def _is_too_often(self, address: str) -> bool:
         now = self._now()
@@ -189,89 +216,12 @@ def find_author(mail: EmailMessage) -> str:
     return found[0].lower() if len(found) == 1 and _ADDRESS.fullmatch(found[0]) else ""
 
 
-def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
-    """Tell whether our own server says that a message comes from where it says (RFC 8601).
-
-    Only the topmost result under the server's name counts: those below it may have come with the message. A sender that
-    is not written as it should be may be read in two ways, and counts in none.
-    """
-    if mail["From"].defects:
-        return False
-    domain = address.rpartition("@")[2]
-    for field in mail.get_all("Authentication-Results", []) if server else ():
-        name, _, results = _drop_comments(str(field)).partition(";")
-        if name.lower().split()[:1] != [server.lower()]:
-            continue
-        for each in results.lower().split(";"):
-            words = each.split()
-            told = dict(word.split("=", 1) for word in words if "=" in word)
-            if words[:1] == ["dmarc=pass"] and told.get("header.from") == domain:
-                return True
-            signer = told.get("header.d", "")
-            if words[:1] == ["dkim=pass"] and "." in signer and f".{domain}".endswith(f".{signer}"):
-                return True
-        return False
-    return False
-
-
 def is_automatic(mail: EmailMessage) -> bool:
     """Tell whether a machine wrote a message, or a list sent it on."""
     said = str(mail.get("Auto-Submitted", "no")).partition(";")[0].strip().lower()
     bulk = str(mail.get("Precedence", "")).strip().lower() in ("bulk", "list", "junk", "auto_reply")
     is_bounce = any(str(each).strip() == "<>" for each in mail.get_all("Return-Path", []))
     return said != "no" or bulk or is_bounce or "List-Id" in mail or mail.get_content_type() == "multipart/report"
-
-
-def cut_quoted(text: str) -> str:
-    """Return what somebody wrote, without what they answer to and what stands below every letter."""
-    found = _QUOTE.search(text)
-    return (text[: found.start()].strip() if found else "") or text.strip()
-
-
-class _TextOfPage(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self._hidden = list[str](), 0
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._hidden += tag in _UNSEEN
-        self.words.extend("\n" * (tag in _BLOCKS))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in _UNSEEN and self._hidden > 0
-        self.words.extend("\n" * (tag in _BLOCKS))
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.words.append(re.sub(r"\s+", " ", data))
-
-
-def _find_text(mail: EmailMessage) -> str:
-    body = mail.get_body(("plain", "html"))
-    if body is None:
-        return ""
-    charset = body.get_content_charset("utf-8")
-    try:
-        text = _decode(body).decode(charset, "replace")
-    except LookupError:
-        text = _decode(body).decode("utf-8", "replace")
-    if body.get_content_type() == "text/html":
-        page = _TextOfPage()
-        page.feed(text)
-        page.close()
-        text = re.sub(r"\s*\n\s*", "\n", "".join(page.words))
-    return text.replace("\r\n", "\n")
-
-
-def _decode(part: Any) -> bytes:
-    data = part.get_payload(decode=True)
-    return data if isinstance(data, bytes) else b""
-
-
-def _list_parts(mail: Any) -> list[Any]:
-    """Return the parts that are files."""
-    leaves = [each for each in mail.walk() if not each.is_multipart()]
-    return [each for each in leaves if each.get_filename() or each.get_content_maintype() != "text"]
 
 
 def _find_ids(mail: EmailMessage, *names: str) -> tuple[str, ...]:
@@ -287,17 +237,6 @@ def _find_time(mail: EmailMessage) -> float:
         return parsedate_to_datetime(str(mail.get("Date", ""))).timestamp()
     except (ValueError, OverflowError):
         return 0.0
-
-
-def _drop_comments(text: str) -> str:
-    """Return a header without what stands in brackets or quotes: anybody may have written that."""
-    kept, depth, is_quoted = list[str](), 0, False
-    for each in re.sub(r"\\.", "", text):
-        is_quoted ^= each == '"' and not depth
-        depth += each == "(" and not is_quoted
-        kept.append("" if depth or is_quoted else each)
-        depth -= each == ")" and depth > 0
-    return "".join(kept)
 
 
 def _make(settings: Any, way_out: WayOut) -> EmailChannel:

@@ -1,12 +1,14 @@
 """IRC: lines over TCP or TLS. What is heard has no cursor; what is said was taken when the server answers a ping.
 
 Who somebody is only the server can say: where it knows accounts, the account is the id, and a nick without one has an
-id that no list can name by accident. Nobody is let in by a nick alone.
+id that no list can name by accident. Nobody is let in by a nick alone. A direct chat is `nick!account`, or else
+`nick!user@host`: what is said there is said to that person, under whatever nick, and to nobody who has the nick by now.
 """
 
 import asyncio
 import re
 import ssl
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -22,7 +24,8 @@ _SECONDS, _TAKEN_SECONDS = 30.0, 120.0  # to connect, and for a post to be taken
 _QUIET_SECONDS = 90.0  # after which the server is asked whether it is there
 _LINE_BYTES = 400  # of text in one line
 _MAX_LINES = 40  # of one post
-_PACE = 0.5  # seconds between lines: servers cut off who writes faster for long
+_MAX_NICKS = 1_000
+_BURST, _PACE = 4, 2.0  # lines at once, and seconds behind them: servers cut off who writes faster for long
 _CAPS = "account-tag server-time message-tags"
 _LINE = re.compile(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
 _UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
@@ -73,12 +76,14 @@ def split_line(text: str, most: int = _LINE_BYTES) -> list[str]:
 class IrcChannel:
     """One nick on one server."""
 
-    abilities = Abilities(actions=("send",), longest=4_000)
+    abilities = Abilities(actions=("send",), longest=4_000, most_lines=_MAX_LINES)
 
     def __init__(self, settings: Any, dial: DialServer) -> None:
         self._settings, self._nick, self._dial = settings, settings.nick, dial
         self._writer: asyncio.StreamWriter | None = None
-        self._pongs: dict[str, asyncio.Future[None]] = {}
+        self._waits: dict[str, asyncio.Future[None]] = {}  # for the answers to PING, and to WHOIS
+        self._found = set[str]()  # what WHOIS told: user@host, and the account
+        self._nicks: OrderedDict[str, str] = OrderedDict()  # of direct chats: the nick that their person has by now
         self._sending = asyncio.Lock()
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
@@ -93,17 +98,18 @@ class IrcChannel:
                 line = await self._read(reader)
                 if line.verb == "PING":
                     self._write("PONG", *line.params)
-                elif line.verb == "PONG" and (waits := self._pongs.pop(line.params[-1] if line.params else "", None)):
-                    waits.set_result(None)
-                elif line.verb == "NICK" and line.nick == self._nick and line.params:
-                    self._nick = line.params[0]
+                elif line.verb == "PONG" and line.params:
+                    self._end_wait(line.params[-1])
+                elif line.verb in ("311", "330", "318", "NICK", "QUIT"):
+                    self._note_person(line)
                 elif line.verb == "PRIVMSG" and len(line.params) == 2 and (said := self._to_message(line)) is not None:
                     await hear([said], "")
         finally:
             writer, self._writer = self._writer, None
-            for waits in self._pongs.values():
+            for waits in self._waits.values():
                 waits.cancel()
-            self._pongs.clear()
+            self._waits.clear()
+            self._nicks.clear()  # nobody tells us who has which by now
             writer.close()
 
     async def post(self, post: Post, key: str, /) -> str:
@@ -116,22 +122,64 @@ class IrcChannel:
         async with self._sending:
             if self._writer is None:
                 raise ToolError("irc is not connected", code="unavailable")
-            for line in lines:
-                self._write("PRIVMSG", post.chat, line)
-                await asyncio.sleep(_PACE if len(lines) > 4 else 0)
-            token = token_hex(8)
-            self._pongs[token] = taken = asyncio.get_running_loop().create_future()
-            self._write("PING", token)
-            try:
-                async with asyncio.timeout(_TAKEN_SECONDS):
-                    await taken
-            except asyncio.CancelledError:
-                if taken.cancelled():  # not we, but the connection
-                    raise ConnectionError("the connection broke while it was being sent") from None
-                raise
-            finally:
-                self._pongs.pop(token, None)
+            for at in range(0, len(lines), _BURST):
+                to = await self._find_nick(post.chat, is_begun=at > 0) if "!" in post.chat else post.chat
+                for line in lines[at : at + _BURST]:
+                    self._write("PRIVMSG", to, line)
+                await asyncio.sleep(_PACE if at + _BURST < len(lines) else 0)
+            await self._ask("PING", token := token_hex(8))
         return token
+
+    async def _find_nick(self, chat: str, *, is_begun: bool) -> str:
+        """Return the nick that the person of a direct chat has now; ToolError where it is somebody else's."""
+        first, _, who = chat.partition("!")
+        nick = self._nicks.get(chat, first)
+        self._found.clear()
+        try:
+            await self._ask("WHOIS", nick)
+            if who.lower() not in self._found and self._nicks.get(chat, first) != nick:  # changed meanwhile
+                return await self._find_nick(chat, is_begun=is_begun)
+        except (ConnectionError, TimeoutError) as error:
+            if is_begun:
+                raise
+            raise ToolError(str(error) or "the IRC server does not say who that is", code="unavailable") from None
+        if who.lower() not in self._found:
+            rest = "the rest is" if is_begun else "it is"
+            raise ToolError(f"{quote_short(nick)} is not who wrote, by now; {rest} said to nobody", code="denied")
+        return nick
+
+    async def _ask(self, verb: str, about: str) -> None:
+        """Ask the server, and return when it has answered that and all before."""
+        self._waits[about.lower()] = answered = asyncio.get_running_loop().create_future()
+        self._write(verb, about)
+        try:
+            async with asyncio.timeout(_TAKEN_SECONDS):
+                await answered
+        except asyncio.CancelledError:
+            if answered.cancelled():  # not we, but the connection
+                raise ConnectionError("the connection broke while it was being sent") from None
+            raise
+        finally:
+            self._waits.pop(about.lower(), None)
+
+    def _end_wait(self, about: str) -> None:
+        if waits := self._waits.pop(about.lower(), None):
+            waits.set_result(None)
+
+    def _note_person(self, line: IrcLine) -> None:
+        """Take what the server tells of somebody: as an answer to WHOIS, or that they change or leave."""
+        match line.verb, line.params:
+            case "311", (_, _, user, host, *_):
+                self._found.add(f"{user}@{host}".lower())
+            case "330", (_, _, account, *_):
+                self._found.add(account.lower())
+            case "318", (_, nick, *_):
+                self._end_wait(nick)
+            case "NICK", (nick, *_) if line.nick == self._nick:
+                self._nick = nick
+            case (("NICK" | "QUIT"), params):
+                for chat in [chat for chat, nick in self._nicks.items() if nick == line.nick]:
+                    self._nicks[chat] = params[0] if line.verb == "NICK" and params else chat.partition("!")[0]
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         raise refuse_action("irc", action, self.abilities)
@@ -219,10 +267,16 @@ class IrcChannel:
         account = line.tags.get("account", "")
         sender = Sender(id=account or f"~{line.who}", username=line.nick, name=line.nick)
         is_room = target[:1] in "#&!+"
+        chat = target if is_room else f"{line.nick}!{account or line.who.partition('!')[2]}"
+        if not is_room:
+            self._nicks[chat] = line.nick
+            self._nicks.move_to_end(chat)
+            while len(self._nicks) > _MAX_NICKS:
+                self._nicks.popitem(last=False)
         named = re.match(rf"{re.escape(self._nick)}\s*[:,]\s*", text, re.IGNORECASE)
         return HeardMessage(
             id=line.tags.get("msgid") or token_hex(12),
-            chat=target if is_room else line.nick,
+            chat=chat,
             sender=sender,
             kind="group" if is_room else "dm",
             group=target if is_room else "",

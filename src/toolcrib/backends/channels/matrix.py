@@ -1,7 +1,8 @@
 """Matrix, by its client API: rooms are synced behind a token, and what is sent has a transaction id that holds once.
 
 Rooms that are encrypted cannot be read. An invitation is heard like a message: whose are taken is not for a channel to
-say. Which rooms are direct is decided by their members, not by what they call themselves.
+say. A room is direct while nobody but one other and we are in it and nobody else may read it, whatever it calls itself:
+such a chat is `ROOM/@user:server`, and what is said there is said to that user alone, or not at all.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ _ANSWER_BYTES = 20 << 20
 _COMPLAINT_CHARS = 300
 _FILTER = {
     "room": {
-        "timeline": {"limit": 100, "types": ["m.room.message", "m.room.encrypted"]},
+        "timeline": {"limit": 100, "types": ["m.room.message", "m.room.encrypted", "m.room.member"]},
         "state": {"lazy_load_members": True, "types": ["m.room.member"]},
         "ephemeral": {"types": list[str]()},
         "account_data": {"types": list[str]()},
@@ -39,6 +40,8 @@ _FILTER = {
     "presence": {"types": list[str]()},
 }
 _FILES = {"m.image", "m.file", "m.audio", "m.video"}
+_FORWARDED = ("m.forwarded", "org.matrix.msc2723.forwarded")
+_SPOKEN = ("m.voice", "org.matrix.msc3245.voice")
 
 
 class MatrixChannel:
@@ -56,7 +59,7 @@ class MatrixChannel:
     def __init__(self, settings: Any, http: Http) -> None:
         self._settings, self._base, self._http = settings, settings.homeserver.rstrip("/"), http
         self._token, self._me = settings.access_token or "", ""
-        self._direct: dict[str, bool] = {}  # by room: whether nobody is in it but one other and we
+        self._groups = set[str]()  # rooms in which others were when somebody last came or went
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
         """Sync until the connection ends; of rooms that were there before the first sync nothing is answered."""
@@ -77,12 +80,13 @@ class MatrixChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Send a message; under the same key it is taken once."""
+        room = await self._find_room(post.chat)
         content: dict[str, Any] = await self._upload(post) if post.media else {"msgtype": "m.text", "body": post.text}
         if post.thread:
             content["m.relates_to"] = {"rel_type": "m.thread", "event_id": post.thread}
         elif post.reply_to:
             content["m.relates_to"] = {"m.in_reply_to": {"event_id": post.reply_to}}
-        return await self._send(post.chat, "m.room.message", content, key)
+        return await self._send(room, "m.room.message", content, key)
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """Do what can be done to a message that is there, or join a room."""
@@ -92,7 +96,7 @@ class MatrixChannel:
         key = orjson.dumps([action, dict(params)]).decode()
         if action not in ("edit", "delete", "react"):
             raise refuse_action("matrix", action, self.abilities)
-        event = need(params, "messageId")
+        event, chat = need(params, "messageId"), await self._find_room(chat)
         if action == "delete":
             path = f"/rooms/{quote(chat, safe='')}/redact/{quote(event, safe='')}/{_to_id(key)}"
             return {"ok": True, "messageId": str((await self._ask("PUT", path, {}))["event_id"])}
@@ -129,11 +133,32 @@ class MatrixChannel:
 
     async def show_typing(self, chat: str, thread: str, /) -> None:
         """Show that an answer is on its way."""
-        path = f"/rooms/{quote(chat, safe='')}/typing/{quote(self._me, safe='')}"
+        path = f"/rooms/{quote(_split_chat(chat)[0], safe='')}/typing/{quote(self._me, safe='')}"
         await self._ask("PUT", path, {"typing": True, "timeout": 8_000})
 
     async def close(self) -> None:
         """Do nothing: there is no connection between two requests."""
+
+    async def _find_room(self, chat: str) -> str:
+        """Return the room of a chat; ToolError where a direct one is direct no more."""
+        room, user = _split_chat(chat)
+        if user and await self._find_other(room) != user:
+            raise ToolError("others read along in that room by now; it is said to nobody", code="denied")
+        return room
+
+    async def _find_other(self, room: str) -> str:
+        """Return who is alone with us in a room, "" where others are there or may read what is said."""
+        at = f"/rooms/{quote(room, safe='')}"
+        others = [each for each in (await self._ask("GET", f"{at}/joined_members"))["joined"] if each != self._me]
+        if len(others) > 1:
+            return ""
+        try:
+            rule = await self._ask("GET", f"{at}/state/m.room.history_visibility")
+        except ToolError as error:
+            if error.code != "not_found":
+                raise
+            rule = {}
+        return "" if rule.get("history_visibility") == "world_readable" else (others or [self._me])[0]
 
     # Requests
 
@@ -182,7 +207,7 @@ class MatrixChannel:
         if page.status == 429 or page.status >= 500:
             raise ToolError(f"matrix takes no more for now: {why}", code="busy")
         hint = "; check channels.matrix.accessToken" if page.status == 401 else ""
-        raise ToolError(f"matrix refused it: {why}{hint}", code="denied")
+        raise ToolError(f"matrix refused it: {why}{hint}", code="not_found" if page.status == 404 else "denied")
 
     # What is heard
 
@@ -197,13 +222,12 @@ class MatrixChannel:
 
     async def _read_room(self, room: str, found: Mapping[str, Any]) -> AsyncIterator[HeardMessage]:
         if any(each.get("type") == "m.room.member" for each in _events(found)):
-            self._direct.pop(room, None)
+            self._groups.discard(room)
         for event in _events(found):
             if event.get("type") in ("m.room.message", "m.room.encrypted") and event.get("sender") != self._me:
-                if room not in self._direct:
-                    members = await self._ask("GET", f"/rooms/{quote(room, safe='')}/joined_members")
-                    self._direct[room] = len(members["joined"]) <= 2
-                yield self._to_message(room, event, is_direct=self._direct[room])
+                is_direct = room not in self._groups and await self._find_other(room) == event["sender"]
+                (self._groups.discard if is_direct else self._groups.add)(room)
+                yield self._to_message(room, event, is_direct=is_direct)
 
     def _to_message(self, room: str, event: Mapping[str, Any], *, is_direct: bool) -> HeardMessage:
         content, sender = event.get("content") or {}, str(event["sender"])
@@ -219,19 +243,29 @@ class MatrixChannel:
         name, text = (
             (str(content.get("filename") or text), text if content.get("filename") else "") if files else ("", text)
         )
-        file = Attachment(str(files), name, str(info.get("mimetype", "")), int(info.get("size", 0))) if files else None
+        is_forwarded = any(key in content for key in _FORWARDED)
+        size, is_spoken = int(info.get("size", 0)), any(key in content for key in _SPOKEN)
+        file = Attachment(str(files), name, str(info.get("mimetype", "")), size, is_spoken, is_forwarded)
+        forwarded, text, named = (text, "", None) if is_forwarded else ("", text, named)
         return HeardMessage(
             id=str(event["event_id"]),
-            chat=room,
+            chat=f"{room}/{sender}" if is_direct else room,
             sender=Sender(id=sender, name=sender[1:].partition(":")[0]),
             kind="dm" if is_direct else "group",
             group="" if is_direct else room,
             thread=str(relates["event_id"]) if relates.get("rel_type") == "m.thread" else "",
             text=text[named.end() :] if named else text,
+            forwarded=forwarded,
             is_for_us=named is not None or self._me in mentioned,
-            attachments=(file,) if file else (),
+            attachments=(file,) if files else (),
             at=float(event.get("origin_server_ts", 0)) / 1000,
         )
+
+
+def _split_chat(chat: str) -> tuple[str, str]:
+    """Return the room of a chat, and who is alone with us there, "" for a group."""
+    room, mark, user = chat.rpartition("/@")
+    return (room, f"@{user}") if mark else (chat, "")
 
 
 def _events(room: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

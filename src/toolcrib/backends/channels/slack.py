@@ -36,6 +36,8 @@ _SPOKEN = (None, "file_share", "thread_broadcast")  # subtypes of what somebody 
 _BROKEN = ("internal_error", "fatal_error", "service_unavailable", "request_timeout")
 _EMOJI = {"👍": "+1", "👎": "-1", "❤️": "heart", "👀": "eyes", "✅": "white_check_mark", "🎉": "tada", "🙏": "pray"}
 _SOURCE = {"source": "message:slack"}
+_NO_PREVIEW = {"unfurl_links": False, "unfurl_media": False}  # nobody fetches an address because it was written
+_LINK = re.compile(r"\w\.\w|://")
 
 
 class SlackChannel:
@@ -90,7 +92,7 @@ class SlackChannel:
         try:
             if post.media:
                 return await self._upload(post, more)
-            body = {"channel": post.chat, "text": _escape(post.text), "unfurl_links": False, "unfurl_media": False}
+            body = {"channel": post.chat, "text": _escape(post.text), **_NO_PREVIEW}
             if post.buttons or post.card:
                 body["blocks"] = list(_to_blocks(post))
             return str((await self._ask("chat.postMessage", {**body, **more}))["ts"])
@@ -199,7 +201,10 @@ class SlackChannel:
         if page.status != 200:
             raise ToolError(f"slack did not take the file: status {page.status}", code="denied")
         asked = {"files": [{"id": told["file_id"], "title": name}], "channel_id": post.chat, **more}
-        comment = {"initial_comment": _escape(post.text)} if post.text else {}
+        text = _escape(post.text)
+        if has_link := bool(_LINK.search(text)):  # a comment would unfurl it
+            await self._ask("chat.postMessage", {"channel": post.chat, "text": text, **_NO_PREVIEW, **more})
+        comment = {"initial_comment": text} if text and not has_link else {}
         await self._ask("files.completeUploadExternal", {**asked, **comment})
         return str(told["file_id"])
 
@@ -285,21 +290,27 @@ class SlackChannel:
             return None
         text = str(event.get("text") or "")
         mention = f"<@{self._me}>"
+        passed_on = [
+            each for each in event.get("attachments") or () if each.get("is_share") or each.get("is_msg_unfurl")
+        ]
         return HeardMessage(
             id=str(event["ts"]),
             sender=Sender(id=str(who)),
             **_to_place(event["channel"], event.get("channel_type", ""), event),
             text=_to_plain(re.sub(rf"^\s*{re.escape(mention)}[\s,:]*", "", text)),
             is_for_us=mention in text or event.get("parent_user_id") == self._me,
-            attachments=tuple(
-                Attachment(
-                    str(each.get("url_private_download") or each.get("url_private")),
-                    str(each.get("name", "")), str(each.get("mimetype", "")), int(each.get("size", 0)),
-                )
-                for each in event.get("files") or ()
-            ),
+            forwarded="\n\n".join(_to_plain(str(each.get("text") or each.get("fallback") or "")) for each in passed_on),
+            attachments=(*_list_files(event), *(file for each in passed_on for file in _list_files(each, True))),
             at=float(event["ts"]),
         )  # fmt: skip
+
+
+def _list_files(told: Mapping[str, Any], is_forwarded: bool = False) -> Iterator[Attachment]:
+    for each in told.get("files") or ():
+        is_theirs = is_forwarded or each.get("user", told.get("user")) != told.get("user")
+        ref, mime = str(each.get("url_private_download") or each.get("url_private")), str(each.get("mimetype", ""))
+        is_spoken = each.get("subtype") == "slack_audio"
+        yield Attachment(ref, str(each.get("name", "")), mime, int(each.get("size", 0)), is_spoken, is_theirs)
 
 
 def _to_place(channel: str, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,9 @@ _POST_SECONDS, _FILE_SECONDS = 30.0, 120.0
 _PHOTOS = ("image/jpeg", "image/png", "image/webp")
 _WANTED = ("message", "callback_query")
 _FILES = ("document", "voice", "audio", "video", "animation", "sticker", "video_note")
+_SPOKEN = ("voice", "video_note")
 _COMPLAINT_CHARS = 300
+_NO_PREVIEW = {"link_preview_options": {"is_disabled": True}}  # nobody fetches an address because it was written
 
 
 class TelegramChannel:
@@ -61,6 +63,7 @@ class TelegramChannel:
     async def post(self, post: Post, key: str, /) -> str:
         """Send a message."""
         body: dict[str, Any] = {"chat_id": post.chat, "text": post.text, "disable_notification": post.silent}
+        body |= _NO_PREVIEW
         if post.thread:
             body["message_thread_id"] = int(post.thread)
         if post.reply_to.isdigit():
@@ -79,7 +82,7 @@ class TelegramChannel:
         """Send a file: a picture and a voice note as such, everything else as a document."""
         data = await asyncio.to_thread(Path(post.media).read_bytes)
         kind = "voice" if post.is_voice else "photo" if Image.mime_of(data) in _PHOTOS else "document"
-        del body["text"]
+        del body["text"], body["link_preview_options"]
         fields = {key: each if isinstance(each, str) else orjson.dumps(each).decode() for key, each in body.items()}
         fields |= {"caption": post.text} if post.text else {}
         form = pack_form(fields, kind, post.filename, data)
@@ -94,7 +97,9 @@ class TelegramChannel:
             where["message_id"] = _to_number(params, "messageId")
         match action:
             case "edit":
-                return _to_answer(await self._ask("editMessageText", {**where, "text": need(params, "message")}))
+                return _to_answer(
+                    await self._ask("editMessageText", {**where, **_NO_PREVIEW, "text": need(params, "message")})
+                )
             case "delete":
                 return _to_answer(await self._ask("deleteMessage", where))
             case "pin" | "unpin":
@@ -186,7 +191,9 @@ class TelegramChannel:
         chat = message["chat"]
         is_group = chat["type"] != "private"
         text = message.get("text") or message.get("caption") or ""
-        spoken, is_for_us = (text, True) if pressed else self._find_mention(text, message)
+        # what a bot was asked for within a message is not its sender's word either
+        is_forwarded = any(key.startswith("forward_") or key == "via_bot" for key in message)
+        spoken, is_for_us = (text, True) if pressed else self._find_mention("" if is_forwarded else text, message)
         return HeardMessage(
             id=f"pressed-{pressed['id']}" if pressed else str(message["message_id"]),
             chat=str(chat["id"]),
@@ -195,9 +202,10 @@ class TelegramChannel:
             group=str(chat["id"]) if is_group else "",
             thread=str(message["message_thread_id"]) if message.get("is_topic_message") else "",
             text="" if pressed else spoken,
+            forwarded=text if is_forwarded else "",
             pressed=str(pressed.get("data", "")) if pressed else "",
             is_for_us=is_for_us,
-            attachments=() if pressed else tuple(_list_files(message)),
+            attachments=() if pressed else tuple(_list_files(message, is_forwarded=is_forwarded)),
             at=float(message.get("date", 0)),
         )
 
@@ -207,21 +215,22 @@ class TelegramChannel:
         found = re.search(rf"(?i)@{re.escape(name)}\b", text) if name else None
         answered = (message.get("reply_to_message") or {}).get("from") or {}
         is_for_us = found is not None or answered.get("id") == self._me.get("id", 0)
-        return re.sub(rf"(?i)^@{re.escape(name)}\b[\s,:]*", "", text) if found else text, is_for_us
+        plain = rf"(?i)^(/[a-z]+)@{re.escape(name)}\b|^@{re.escape(name)}\b[\s,:]*"
+        return re.sub(plain, r"\1", text) if found else text, is_for_us
 
 
 def _to_name(who: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (who.get("first_name"), who.get("last_name"))))
 
 
-def _list_files(message: Mapping[str, Any]) -> Iterable[Attachment]:
+def _list_files(message: Mapping[str, Any], *, is_forwarded: bool) -> Iterable[Attachment]:
+    found = [(kind, file) for kind in _FILES if (file := message.get(kind))]
     if sizes := message.get("photo"):
         largest = max(sizes, key=lambda each: each.get("file_size", each.get("width", 0)))
-        yield Attachment(str(largest["file_id"]), "photo.jpg", "image/jpeg", int(largest.get("file_size", 0)))
-    for kind in _FILES:
-        if file := message.get(kind):
-            name, mime = file.get("file_name", kind), file.get("mime_type", "")
-            yield Attachment(str(file["file_id"]), str(name), str(mime), int(file.get("file_size", 0)))
+        found.insert(0, ("photo", {"file_name": "photo.jpg", "mime_type": "image/jpeg", **largest}))
+    for kind, file in found:
+        name, mime, size = file.get("file_name", kind), file.get("mime_type", ""), int(file.get("file_size", 0))
+        yield Attachment(str(file["file_id"]), str(name), str(mime), size, kind in _SPOKEN, is_forwarded)
 
 
 def _to_keyboard(rows: Iterable[Iterable[Button]]) -> list[list[dict[str, str]]]:

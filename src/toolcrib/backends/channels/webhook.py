@@ -58,6 +58,8 @@ class _WireFile(_Wire):
     name: _Line = ""
     mime: _Line = ""
     data: str
+    voice: bool = False
+    forwarded: bool = False
 
 
 class _WireMessage(_Wire):
@@ -67,6 +69,7 @@ class _WireMessage(_Wire):
     chat: _Id
     sender: _WireSender
     text: str = ""
+    forwarded: str = ""
     group: _Line = ""
     thread: _Line = ""
     mentioned: bool = False
@@ -116,6 +119,7 @@ class WebhookChannel:
             group=told.group,
             thread=told.thread,
             text=told.text,
+            forwarded=told.forwarded,
             pressed=told.pressed,
             is_for_us=told.mentioned,
             attachments=files,
@@ -179,7 +183,7 @@ class WebhookChannel:
 
 def _to_attachment(file: _WireFile) -> Attachment:
     size = len(base64.b64decode(file.data, validate=True))
-    return Attachment(file.data, file.name, file.mime, size)
+    return Attachment(file.data, file.name, file.mime, size, file.voice, file.forwarded)
 
 
 def _make(settings: Any, way_out: WayOut) -> WebhookChannel:

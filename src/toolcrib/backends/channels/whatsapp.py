@@ -279,8 +279,16 @@ def _to_message(message: Mapping[str, Any], name: str | None, own: str) -> Heard
     text, pressed = str(part.get("body") or part.get("caption") or part.get("text") or ""), ""
     if kind == "interactive":
         pressed = str((part.get("button_reply") or part.get("list_reply") or {}).get("id", ""))
-    file = Attachment(str(part.get("id", "")), str(part.get("filename") or kind), str(part.get("mime_type", "")))
-    answered = re.sub(r"\D", "", str((message.get("context") or {}).get("from", "")))
+    context = message.get("context") or {}
+    is_forwarded = bool(context.get("forwarded") or context.get("frequently_forwarded"))
+    called, mime, is_spoken = (
+        str(part.get("filename") or kind),
+        str(part.get("mime_type", "")),
+        part.get("voice") is True,
+    )
+    file = Attachment(str(part.get("id", "")), called, mime, 0, is_spoken, is_forwarded)
+    forwarded, text = (text, "") if is_forwarded else ("", text)
+    answered = "" if is_forwarded else re.sub(r"\D", "", str(context.get("from", "")))
     mention = re.compile(rf"@\+?{own}\b[\s,:]*")
     return HeardMessage(
         id=str(message["id"]),
@@ -289,6 +297,7 @@ def _to_message(message: Mapping[str, Any], name: str | None, own: str) -> Heard
         kind="group" if group else "dm",
         group=group,
         text=mention.sub("", text, count=1) if own else text,
+        forwarded=forwarded,
         pressed=pressed,
         is_for_us=bool(own) and (answered == own or mention.search(text) is not None),
         attachments=(file,) if kind in _FILES else (),

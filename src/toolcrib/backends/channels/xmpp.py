@@ -34,6 +34,9 @@ _INFO, _ITEMS = "http://jabber.org/protocol/disco#info", "http://jabber.org/prot
 _MAM, _RSM, _DATA = "urn:xmpp:mam:2", "http://jabber.org/protocol/rsm", "jabber:x:data"
 _UPLOAD, _OOB, _STATES = "urn:xmpp:http:upload:0", "jabber:x:oob", "http://jabber.org/protocol/chatstates"
 _SECRET = ("{eu.siacs.conversations.axolotl}encrypted", "{urn:xmpp:omemo:2}encrypted", "{urn:xmpp:openpgp:0}openpgp")
+_FORWARDED = f"{{urn:xmpp:forward:0}}forwarded/{{{CLIENT}}}message/{{{CLIENT}}}body"
+_QUOTED = "{urn:xmpp:fallback:0}fallback[@for='urn:xmpp:reply:0']/{urn:xmpp:fallback:0}body"
+_PAST = ("{urn:xmpp:delay}delay", "{jabber:x:delay}x")
 _HEADERS = ("authorization", "cookie", "expires")  # those that a server may have us send with a file
 _PAGE, _MAX_READ = 50, 100
 _UPLOAD_SECONDS = 120.0
@@ -294,15 +297,16 @@ class XmppChannel:
             return None
         if (is_group and (not nick or (room is not None and nick == room.nick))) or _has(stanza, "replace"):
             return None
-        text = stanza.findtext(f"{{{CLIENT}}}body") or ""
+        text, forwarded = _cut_quoted(stanza), stanza.findtext(_FORWARDED) or ""
         files = tuple(_list_files(stanza))
         is_secret = any(stanza.find(each) is not None for each in _SECRET)
-        if not text and not is_secret:
+        if not text and not forwarded and not is_secret:
             return None
         if is_secret or any(each.ref == text.strip() for each in files):
             text = ""
         named = re.match(rf"@?{re.escape(room.nick)}\s*[:,]\s*", text, re.IGNORECASE) if room is not None else None
-        jid = bare if room is None else room.people.get(nick, "") if is_live else ""
+        is_now = is_live and not any(stanza.find(each) is not None for each in _PAST)  # the nick was somebody's then
+        jid = bare if room is None else room.people.get(nick, "") if is_now else ""
         return HeardMessage(
             id=archived if is_group and archived else f"{archived or _to_id(own, text)}/{own}",
             chat=bare,
@@ -310,6 +314,7 @@ class XmppChannel:
             kind="group" if is_group else "dm",
             group=bare if is_group else "",
             text=text[named.end() :] if named else text,
+            forwarded=forwarded,
             is_for_us=named is not None,
             attachments=files,
             at=_read_time(stanza),
@@ -403,6 +408,13 @@ def _guess_mime(name: str) -> str:
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def _cut_quoted(stanza: Element) -> str:
+    """Return what a stanza says, without what a client quotes before an answer (XEP-0461)."""
+    text, quoted = stanza.findtext(f"{{{CLIENT}}}body") or "", stanza.find(_QUOTED)
+    start, end = (quoted.get(each, "") for each in ("start", "end")) if quoted is not None else ("", "")
+    return text[: int(start)] + text[int(end) :] if start.isdecimal() and end.isdecimal() else text
 
 
 def _has(stanza: Element, tag: str) -> bool:

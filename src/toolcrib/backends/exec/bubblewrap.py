@@ -171,6 +171,7 @@ class Bubblewrap:
         seen = await in_thread(self._obeyed.look) if access == "rw" else {}
         covers, uncovered = self._obeyed.cover(seen, self._running)
         masked = find_masked(command.denied, self._folders)
+        hidden = () if access == "none" else tuple(filter(os.path.isdir, command.hidden))
         network = CommandNetwork(self._require_proxy()) if limits.network else None
         env = {**command.env, **(PROXY_ENV if network else {})}
         args = (
@@ -179,6 +180,7 @@ class Bubblewrap:
                 home=command.env.get("HOME", ""), limits=limits,
             ),
             *(covers if access != "none" else ()),
+            *(word for path in hidden for word in ("--tmpfs", path, "--remount-ro", path)),
             *(word for path in masked for word in ("--ro-bind", f"{settings}/{EMPTY_FILE_NAME}", path)),
             *(("--perms", "0755", "--ro-bind-data", str(SCRIPT), command.held[0]) if command.held else ()),
             *(word for name, value in env.items() for word in ("--setenv", name, value)),

@@ -94,7 +94,7 @@ async def launch(
     outcome: Callable[[LastWords | None, float], CommandEnded],
 ) -> ProcessTree:  # fmt: skip
     """Start a program within the limits of a command, with input and output of its own, and watch over it."""
-    kernel_limits = {"pids": limits.processes, "memory": limits.memory}
+    kernel_limits = {"pids": limits.processes, "memory": limits.memory, "file": limits.file}
     streams, theirs = _streams(command)
     try:
         try:

@@ -21,6 +21,7 @@ NameMark = int | str | None
 _GIT_HOOKS, _GIT_CONFIG = ".git/hooks", ".git/config"
 _GIT_PARTS = ("hooks", "config", "config.worktree", "commondir")
 _MAX_FOLDERS, _MAX_DEEP_NAMES = 1_000, 64
+_MOST_PARTS = 3  # of a name: .local/share/systemd
 _MANY_FILES = frozenset(("node_modules", "site-packages"))
 _MANY_GIT_FILES = frozenset(("objects", "refs", "logs", "hooks"))
 _MAX_SETTINGS_BYTES = 20_000
@@ -64,7 +65,11 @@ class ObeyedNames:
         worked_in = {path for path in self._above if os.path.isdir(f"{self._root}/{path}")}  # noqa: PTH112
         there = [path for path, mark in seen.items() if isinstance(mark, int) and path not in worked_in]
         kept = [f"{self._root}/{path}" for path in there if all(each.get(path) == seen[path] for each in running)]
-        hidden = [path for path in self._hidden if os.path.lexists(f"{self._root}/{path}")]
+        hidden = [
+            path
+            for path in (*self._hidden, *_inside(self._root, list_sockets(self._root)))
+            if os.path.lexists(f"{self._root}/{path}")
+        ]
         hidden = [path for path in hidden if not {*_folders_above([path])} & {*hidden}]  # it is hidden with its folder
         ways = dict.fromkeys(_inside(self._root, kept), "--ro-bind-try")
         # a folder that holds such a place is a mount, too: else it could be renamed, and another made in its place
@@ -82,6 +87,25 @@ class ObeyedNames:
         # what the host itself has replaced meanwhile is no command's
         settled = {*ways, *(path for path in there if all(each.get(path) for each in running))}
         return args, {path: mark if isinstance(mark, str) else "" for path, mark in seen.items() if path not in settled}
+
+
+def list_sockets(root: str) -> Iterator[str]:
+    """Give the sockets beneath a root that programs of this machine have open: who connects is past every sandbox.
+
+    Those of sandboxed commands are not among them: each has a network of its own.
+    """
+    with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+        names = {words[7].rstrip("\n") for line in file if len(words := line.split(None, 7)) == 8}
+    near = {name.rpartition("/")[2] for name in names - {"Path"} if name[0] not in "/@"}
+    yield from (name for name in names if name.startswith("/"))
+    for folder, _, files in islice(os.walk(root), _MAX_FOLDERS) if near else ():  # bound where that program stood
+        yield from (f"{folder}/{name}" for name in files if name in near and _is_socket(f"{folder}/{name}"))
+
+
+def _is_socket(place: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISSOCK(os.lstat(place).st_mode)
+    return False
 
 
 def put_aside(root: str, uncovered: Mapping[str, str], to: str | None) -> list[str]:
@@ -139,7 +163,7 @@ def _is_harmless(folder: int, path: str, found: os.stat_result) -> bool:
 
 def _find_deep(root: str, names: Collection[str]) -> Iterator[str]:
     """Give such names that lie deeper, and what git obeys in every repository, submodule and tree that it worked in."""
-    ahead = [""]
+    ahead, last_parts = [""], {name.rpartition("/")[2] for name in names}
     for folder in islice(ahead, _MAX_FOLDERS):  # those above come first
         try:
             with os.scandir(f"{root}/{folder}") as found:
@@ -149,9 +173,16 @@ def _find_deep(root: str, names: Collection[str]) -> Iterator[str]:
         is_git = "HEAD" in entries and ("objects" in entries or "commondir" in entries)
         if is_git:
             yield from (f"{folder}{part}" for part in _GIT_PARTS)
-        yield from (f"{folder}{name}" for name in entries if name in names or (name == ".git" and not entries[name]))
+        yield from (f"{folder}{name}" for name in entries if name in last_parts and _is_named(f"{folder}{name}", names))
+        yield from (f"{folder}{name}" for name in entries if name == ".git" and not entries[name])
         skipped = _MANY_GIT_FILES if is_git else _MANY_FILES
         ahead += (f"{folder}{name}/" for name in entries if entries[name] and name not in skipped)
+
+
+def _is_named(path: str, names: Collection[str]) -> bool:
+    """Tell whether a path ends with one of the names, which may be of several parts."""
+    parts = path.split("/")
+    return any("/".join(parts[-count:]) in names for count in range(1, min(_MOST_PARTS, len(parts)) + 1))
 
 
 def _mark(place: str) -> NameMark:

@@ -1,14 +1,16 @@
 """The shells of one crib on this machine: one for each host and workspace, all commands under one supervisor."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from toolcrib.backends.files.beneath import Beneath
-from toolcrib.backends.files.disk import Terms
+from toolcrib.backends.files.disk import Disk, Terms
 from toolcrib.backends.files.guard import list_protected_names
+from toolcrib.backends.files.tracing import list_below
 from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
@@ -45,6 +47,7 @@ class LocalShells:
         self._shells: dict[tuple[object, ...], Shell] = {}
         self._supervisor: SupervisorClient | None = None
         self._folder = Path()
+        self._disks: dict[Terms, Disk] = {}
 
     @property
     def programs(self) -> Mapping[str, str]:
@@ -65,13 +68,43 @@ class LocalShells:
         with closing(Beneath(root)) as beneath:
             return beneath.open(path, os.O_PATH)
 
+    def trace(self, terms: Terms, path: str, /, *, names: bool = False) -> tuple[str, ...]:
+        return list_below(self._find_disk(terms), path, names=names)
+
+    def list_foreign(self, terms: Terms, /) -> tuple[str, ...]:
+        disk = self._find_disk(terms)
+        return tuple(each for each in disk.foreign if os.path.isdir(f"{disk.beneath.path}/{each}"))  # noqa: PTH112
+
+    def list_shut(self, terms: Terms, /) -> tuple[str, ...]:
+        root = f"{self._find_disk(terms).beneath.path}/"
+        near = [f"{folder}/{name}" for folder in ("inbox", "inbox/people") for name in _list_names(f"{root}{folder}")]
+        own = (terms.inbox, "inbox/people")
+        return tuple(each for each in near if each not in own) if terms.inbox else ()
+
+    def begin_writing(self, terms: Terms, source: str, /) -> Callable[[], None]:
+        return partial(terms.origins.end, terms.origins.begin(str(terms.root), source))
+
+    def _find_disk(self, terms: Terms) -> Disk:
+        if terms not in self._disks:
+            self._disks[terms] = Disk(terms)
+        return self._disks[terms]
+
     async def sweep(self) -> Sequence[Leftover]:
         """End what a crib left running that died; return it."""
         return () if self._supervisor is None else tuple(await in_thread(end_leftovers, str(self._folder)))
 
     async def close(self) -> None:
+        for disk in self._disks.values():
+            disk.close()
         if self._supervisor is not None:
             await self._supervisor.close()
+
+
+def _list_names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
 
 
 def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient, proxy: GuardedProxy | None) -> Shell:

@@ -262,6 +262,8 @@ class Supervisor:
             if group:
                 group.join(pid)
                 held = group.kinds
+            if "file" in limits:
+                _lower(pid, resource.RLIMIT_FSIZE, limits["file"])
             if "memory" in limits and "memory" not in held:
                 _lower(pid, resource.RLIMIT_DATA, limits["memory"])
             if "pids" in limits and "pids" not in held and os.getuid():

@@ -13,13 +13,26 @@ from pathlib import Path
 import platformdirs
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Entry, EntryKind, Listing, Passage, hash_content, in_order, join_parts, plain
+from toolcrib.define.files import (
+    Entry,
+    EntryKind,
+    Listing,
+    Passage,
+    fold_path,
+    hash_content,
+    in_order,
+    join_parts,
+    plain,
+)
 
 from .beneath import Beneath
 from .guard import Access, WorkspaceGuard
 from .journal import ChangeJournal
+from .origins import NOTHING_KNOWN, FileOrigins
 from .os_errors import as_tool_errors
 from .stage import STAGE, version_of
+
+FOREIGN = ("inbox", "downloads")  # at the root of a workspace: what came with messages, and what pages gave
 
 LineMark = tuple[int, int]  # a line, counted from 1, and the byte it begins at
 
@@ -101,7 +114,9 @@ _MAX_NAMES = 1_000_000
 class Terms:
     """What a workspace is opened with: globs of protected and of linked files, the crib's own files, its state.
 
-    `code` is what the crib loads: it may be read, and never changed.
+    `code` is what the crib loads: it may be read, and never changed. `others` are the roots of all workspaces, which
+    may lie in this one; `origins` knows which files hold words from outside.
+    `inbox` is the only folder of `inbox/` that is there for who is not the owner, "" for the owner.
     `refusal` says why this folder is none; then nothing in it is touched.
     """
 
@@ -111,7 +126,10 @@ class Terms:
     linked: tuple[str, ...] = ()
     own: tuple[Path, ...] = ()
     code: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()
     refusal: str = ""
+    inbox: str = field(default="", compare=False)
+    origins: FileOrigins = field(default=NOTHING_KNOWN, compare=False, repr=False)
     state: Path = field(default_factory=lambda: platformdirs.user_state_path("toolcrib", appauthor=False))
 
 
@@ -151,6 +169,23 @@ class Disk:
     @cached_property
     def journal(self) -> ChangeJournal:
         return ChangeJournal(self._terms.state, self.beneath)
+
+    @property
+    def origins(self) -> FileOrigins:
+        return self._terms.origins
+
+    @cached_property
+    def foreign(self) -> tuple[str, ...]:
+        """Folders below the root, as they are told, in which files of others lie."""
+        root = self.beneath.path
+        roots = {os.path.realpath(each) for each in (root, *map(str, self._terms.others))}
+        paths = (os.path.relpath(f"{each}/{name}", root) for each in sorted(roots) for name in FOREIGN)
+        return tuple(path for path in paths if not path.startswith("../"))
+
+    def is_foreign(self, path: str) -> bool:
+        """Tell whether a path, without links, lies in one of these, as the most forgiving disk takes it."""
+        folded = fold_path(path)
+        return any(folded.startswith(f"{fold_path(each)}/") for each in self.foreign)
 
     def close(self) -> None:
         with self._lock:

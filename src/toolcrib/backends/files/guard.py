@@ -15,16 +15,20 @@ from .stage import STAGE
 
 Access = Literal["rw", "ro", "none"]
 
-# Names whose content is run or obeyed by something else than the task at hand, at any depth.
+# Names whose content is run or obeyed by something else than the task at hand, at any depth: of the shell and the
+# session, of git, of editors, and of the assistants that other people let loose on a folder.
 _PROTECTED = (
     ".git",  # hooks, config, and the file that says where they are
-    ".gitconfig",
-    ".mcp.json",
-    ".ssh",
+    ".gitconfig", "**/.config/git",
+    ".ssh", ".pam_environment", "**/.config/environment.d",
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout",
-    ".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xsessionrc", ".pam_environment",
-    "**/.config/fish",
+    ".kshrc", ".cshrc", ".tcshrc", ".login", "**/.config/fish",
+    ".xprofile", ".xsession", ".xsessionrc", ".xinitrc", ".xserverrc",
+    "**/.config/autostart", "**/.config/systemd", "**/.local/share/systemd",
+    ".vimrc", ".gvimrc", ".exrc", ".vim", "**/.config/nvim", ".emacs", ".emacs.d", ".tmux.conf", ".gdbinit",
+    ".vscode", ".devcontainer", ".devcontainer.json",
+    ".mcp.json", ".claude", ".claude.json", ".gemini", ".cursor", ".codex", ".windsurf",
     "toolcrib.json5", "toolcrib.json", "toolcrib.yaml", "toolcrib.yml", "toolcrib.toml",
     f"{STAGE}*",
 )  # fmt: skip

@@ -2,14 +2,15 @@
 
 import difflib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
 
 from toolcrib.define.errors import ToolError
-from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, join_parts
+from toolcrib.define.files import Change, Entry, Find, Found, Listing, Names, Passage, Search, fold_path, join_parts
 from toolcrib.threads import Runner, in_turn
 
 from . import changes as made
+from . import tracing
 from .disk import Disk, LineMark, Terms
 from .search import find_names, search
 
@@ -79,6 +80,12 @@ class LocalWorkspace:
     async def resolve(self, path: str, /) -> str:
         return await self._run(made.resolve_path, self._disk, path)
 
+    async def trace(self, paths: Collection[str], /, *, names: bool = False) -> tuple[str, ...]:
+        return await self._run(tracing.trace, self._disk, paths, names=names)
+
+    async def mark(self, contents: Mapping[str, bytes | None], source: str, /) -> None:
+        await self._run(tracing.mark, self._disk, contents, source)
+
     def is_shut(self, path: str, /) -> bool:
         return False
 
@@ -103,6 +110,9 @@ class RehearsedWorkspace(LocalWorkspace):
     def __init__(self, real: LocalWorkspace) -> None:
         super().__init__(real._disk, real._run)  # noqa: SLF001  its own kind
         self._noted, self.changes = dict(real._noted), list[Change]()  # noqa: SLF001
+
+    async def mark(self, contents: Mapping[str, bytes | None], source: str, /) -> None:
+        return
 
     async def change(self, changes: Sequence[Change], /) -> tuple[Entry, ...]:
         self.changes += changes
@@ -166,6 +176,15 @@ class Workspaces:
     def close(self) -> None:
         for disk in self._disks.values():
             disk.close()
+
+
+def check_inbox(own: str, path: str) -> None:
+    """Raise ToolError for a path that lies among what other people sent."""
+    folded = fold_path(path)
+    if f"{folded}/".startswith("inbox/") and not f"{folded}/".startswith(f"{own}/"):
+        raise ToolError(
+            f"there is no {path!r} for you: what people send is theirs; yours is in {own}", code="not_found"
+        )
 
 
 def _shorten(kept: dict[str, Entry] | dict[str, LineMark], most: int) -> None:

@@ -5,6 +5,7 @@ import stat
 import time
 import weakref
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from toolcrib.backends.files.beneath import Beneath
 from toolcrib.backends.files.disk import Disk, Terms, read_passage
 from toolcrib.backends.files.local import LocalWorkspace
 from toolcrib.backends.files.os_errors import as_tool_errors
+from toolcrib.backends.files.tracing import trace_note
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Passage
@@ -170,6 +172,10 @@ class MemoryFolder:
     async def lines(self, path: str, first: int, most: int, size: int) -> Passage:
         """Return whole lines of a file that is reached by its own name."""
         return await in_turn(self._lines, path, (first, most, size))
+
+    async def trace(self, path: str) -> Sequence[str] | None:
+        """Return what a note goes back to, nothing where a person said or accepted it; None where nobody knows."""
+        return await in_turn(trace_note, self._disk, path)
 
     def close(self) -> None:
         """Let go of the root; it is opened again when it is used."""

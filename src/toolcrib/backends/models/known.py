@@ -60,6 +60,11 @@ def api_for(provider: str, model: str, base_url: str) -> Api:
     return known.api
 
 
+def is_oauth_token(key: str) -> bool:
+    """Tell whether a key of Anthropic's is a token of a subscription, which serves what calls itself Claude Code."""
+    return key.startswith("sk-ant-oat")
+
+
 def models_with_keys(env: Mapping[str, str], models: Mapping[str, object] = {}) -> list[str]:
     """Return the models to begin with, as `provider:model`, of every provider that has a key, the likeliest first.
 

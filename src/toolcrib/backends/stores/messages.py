@@ -1,12 +1,23 @@
 """Messages of channels in SQLite: what was heard and how far, what is to be said, who was let in."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import apsw
 import orjson
 
-from toolcrib.define.channel import Acquaintance, HeardMessage, KeptMessage, KeptPost, Post, PostState
+from toolcrib.define.caller import Caller
+from toolcrib.define.channel import (
+    Acquaintance,
+    ChatPlace,
+    DirectPlace,
+    HeardMessage,
+    KeptMessage,
+    KeptPost,
+    Post,
+    PostState,
+)
 from toolcrib.threads import in_turn
 
 from .sqlite import SqliteFile
@@ -50,6 +61,10 @@ class SqliteMessages:
         rows = await self._ask(sql, channel, after, chat, most)
         return tuple(KeptMessage(number, HeardMessage.from_json(orjson.loads(body))) for number, body in rows)
 
+    async def list_heard(self) -> tuple[tuple[str, HeardMessage], ...]:
+        rows = await self._ask("SELECT channel, body FROM heard ORDER BY number")
+        return tuple((channel, HeardMessage.from_json(orjson.loads(body))) for channel, body in rows)
+
     async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:
         def run(db: apsw.Connection) -> None:
             db.execute("UPDATE heard SET answered = 1 WHERE number = ?", (number,))
@@ -81,6 +96,14 @@ class SqliteMessages:
         sql = "SELECT channel, sender, chat, name, code, at FROM acquaintances WHERE ? IN ('', channel) ORDER BY at"
         return tuple(Acquaintance(*row) for row in await self._ask(sql, channel))
 
+    async def list_direct(self) -> tuple[DirectPlace, ...]:
+        sql = "SELECT channel, id, e164, chat, thread, at FROM direct_places ORDER BY at"
+        return tuple(DirectPlace(*row) for row in await self._ask(sql))
+
+    async def keep_direct(self, place: DirectPlace, /) -> None:
+        sql = "INSERT OR REPLACE INTO direct_places VALUES (?, ?, ?, ?, ?, ?)"
+        await in_turn(self._file.transact, lambda db: db.execute(sql, place) and None)
+
     async def keep_acquaintance(self, who: Acquaintance, /) -> None:
         sql = "INSERT OR REPLACE INTO acquaintances VALUES (?, ?, ?, ?, ?, ?)"
         await in_turn(self._file.transact, lambda db: db.execute(sql, who) and None)
@@ -88,6 +111,18 @@ class SqliteMessages:
     async def forget_acquaintance(self, channel: str, sender: str, /) -> bool:
         sql = "DELETE FROM acquaintances WHERE channel = ? AND sender = ? RETURNING 1"
         return bool(await in_turn(self._file.transact, lambda db: db.execute(sql, (channel, sender)).fetchall()))
+
+    async def keep_place(self, session: str, place: ChatPlace, /) -> None:
+        row = session, *place[:3], orjson.dumps(asdict(place.caller)).decode()
+        sql = "INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?)"
+        await in_turn(self._file.transact, lambda db: db.execute(sql, row) and None)
+
+    async def places(self) -> dict[str, ChatPlace]:
+        rows = await self._ask("SELECT session, channel, chat, thread, caller FROM places")
+        return {
+            key: ChatPlace(channel, chat, thread, Caller.from_json(orjson.loads(caller)))
+            for key, channel, chat, thread, caller in rows
+        }
 
     async def _ask(self, sql: str, *values: Any) -> list[Any]:
         return await in_turn(self._file.transact, lambda db: db.execute(sql, values).fetchall(), writes=False)

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -61,6 +62,10 @@ class SqliteSessions:
     async def find(self, key: str, /) -> SessionHead | None:
         check_key(key)
         return await self._commits.read(partial(_find, key=key))
+
+    async def rename(self, old: str, new: str, /) -> bool:
+        check_key(new)
+        return await self._commits.submit(partial(_rename, old=check_key(old), new=new))
 
     async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
         sql = _LISTS[order]
@@ -142,6 +147,14 @@ def _append(db: apsw.Connection, key: str, at: int, written: _EncodedLines) -> N
         db.execute(_ABOUT, (_about(head_after(_require_head(db, key), lines)), session))
 
 
+def _rename(db: apsw.Connection, old: str, new: str) -> bool:
+    head = _find(db, old)
+    if head is None or _find(db, new) is not None:
+        return False
+    db.execute("UPDATE sessions SET key = ?, about = ? WHERE key = ?", (new, _about(replace(head, key=new)), old))
+    return True
+
+
 def _find(db: apsw.Connection, key: str) -> SessionHead | None:
     return next(map(_head, db.execute(_FIND, (key,)).fetchall()), None)
 
@@ -179,7 +192,7 @@ def _delete(db: apsw.Connection, key: str) -> bool:
 
 
 def _about(head: SessionHead) -> str:
-    told = {"title": head.title, "model": head.model, "parents": list(head.parents)}
+    told = {"title": head.title, "model": head.model, "parents": list(head.parents), "source": head.source}
     return _seal(to_text(told), head.key, float(head.made_at))
 
 

@@ -54,7 +54,8 @@ def write_log(head: SessionHead, lines: Iterable[Line]) -> Iterator[str]:
     yield to_text(
         {
             "type": "session", "version": VERSION, "key": head.key, "made_at": head.made_at,
-            "changed_at": head.changed_at, **_non_empty(parents=list(head.parents), title=head.title, model=head.model),
+            "changed_at": head.changed_at,
+            **_non_empty(parents=list(head.parents), title=head.title, model=head.model, source=head.source),
         }
     )  # fmt: skip
     for line in lines:
@@ -283,6 +284,7 @@ def _head(value: Any) -> SessionHead:
     head = SessionHead(
         key=fields.text("key"), made_at=fields.number("made_at"), changed_at=fields.number("changed_at"),
         parents=tuple(parents), title=fields.text("title", ""), model=fields.text("model", ""),
+        source=fields.text("source", ""),
     )  # fmt: skip
     return fields.done(head)
 

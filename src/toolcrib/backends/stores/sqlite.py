@@ -21,6 +21,14 @@ from toolcrib.define.errors import ToolError
 
 from .anchor import Anchor, AnchoredState
 
+ORIGINS = """
+    CREATE TABLE origins (
+        path TEXT NOT NULL, size INTEGER NOT NULL, digest TEXT NOT NULL, source TEXT NOT NULL, at REAL NOT NULL,
+        PRIMARY KEY (digest, path)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX origins_by_size ON origins (size);
+    CREATE INDEX origins_by_path ON origins (path);
+    """
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE questions (
@@ -128,6 +136,18 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE quota_reservations (
         id TEXT NOT NULL, bucket TEXT NOT NULL, since INTEGER NOT NULL, process TEXT NOT NULL,
         tokens INTEGER NOT NULL, cost REAL NOT NULL, PRIMARY KEY (id, bucket, since)
+    ) STRICT, WITHOUT ROWID;
+    """,
+    ORIGINS,
+    """
+    CREATE TABLE places (
+        session TEXT PRIMARY KEY, channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, caller TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE direct_places (
+        channel TEXT NOT NULL, id TEXT NOT NULL, e164 TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL,
+        at REAL NOT NULL, PRIMARY KEY (channel, id, e164)
     ) STRICT, WITHOUT ROWID;
     """,
 )

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from toolcrib.define.errors import ArgumentError, DeclarationError
 
 from .annotations import LISTS, Field, Schema, fields_of, is_field_info, members_of, without_notes
-from .coerce import coerce, target_of
+from .coerce import coerce, is_deep, refuse_deep, target_of
 from .complaints import complaint_of_python, complaints_of_schema, join_complaints
 from .portable import Check, Shape
 
@@ -54,21 +54,25 @@ def fit_to(schema: Schema, *, coerced: bool = False, what: str = "the arguments"
 
     def fit(args: Mapping[str, Any]) -> Mapping[str, Any]:
         given = args if type(args) is dict else dict(args)
-        if is_recursive and _is_deep(given, _MAX_RECURSION):
-            raise ArgumentError(f"{what} are nested more than {_MAX_RECURSION} deep; write them flatter")
+        if is_recursive:
+            refuse_deep(given, what, _MAX_RECURSION)
         try:
             # 5.0 is an integer in JSON Schema and none in Python
             if is_valid(given) and not (has_integers and not _MAY_HOLD_FLOATS.isdisjoint(map(type, given.values()))):
                 return given
             ready: dict[str, Any] = given if coerced else coerce(schema, given)
         except ValueError:  # values of Python's own: a caller in this process, or arguments that were checked before
+            refuse_deep(given, what)
             ready = coerce(schema, _as_json(given, what))
+        if is_recursive:
+            refuse_deep(ready, what, _MAX_RECURSION)
         if is_valid(ready):
             return ready
-        if is_recursive and _is_deep(ready, _DEEPEST_TOLD):
+        if is_recursive and is_deep(ready, _DEEPEST_TOLD):
             raise ArgumentError(f"{what} do not fit the parameters; send fewer levels of them to learn why")
         if _has_many(ready):
             raise ArgumentError(f"{what} do not fit the parameters; send fewer values to learn why")
+        refuse_deep(ready, what)
         is_long = _is_long(ready)
         errors = _first_error(validator.validate, ready) if is_long else validator.iter_errors(ready)
         told = join_complaints(said for error in errors for said in complaints_of_schema(error, schema))
@@ -98,16 +102,6 @@ def _as_json(args: Mapping[str, Any], what: str) -> dict[str, Any]:
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ArgumentError(f"{what} hold what JSON cannot say ({str(error).splitlines()[0]})") from None
     return plain
-
-
-def _is_deep(value: Any, levels: int) -> bool:
-    level = [value]
-    for _ in range(levels):
-        inside = [each.values() if isinstance(each, dict) else each for each in level]
-        level = [each for values in inside for each in values if isinstance(each, (dict, list, tuple))]
-        if not level:
-            return False
-    return True
 
 
 def _has_many(value: Any) -> bool:

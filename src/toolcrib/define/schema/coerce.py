@@ -20,9 +20,11 @@ from typing import Any
 import orjson
 
 from toolcrib.define.args import text_from_number, trim
+from toolcrib.define.errors import ArgumentError
 
 from .annotations import Schema
 
+MAX_LEVELS = 200
 _MAX_VALUES = 3_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
 _HOPS = 8  # references from one to the next
 _EXACT = 2**53  # up to here a float is the whole number that was written
@@ -42,6 +44,22 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", dict: "object", list: 
 def coerce(schema: Any, value: Any) -> Any:
     """Return `value` with what does not fit the schema turned into what does, where that is clear."""
     return _Walk(schema).coerce(schema, value)
+
+
+def is_deep(value: Any, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        inside = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for values in inside for each in values if isinstance(each, (dict, list, tuple))]
+        if not level:
+            return False
+    return True
+
+
+def refuse_deep(value: Any, what: str, levels: int = MAX_LEVELS) -> None:
+    """Raise ArgumentError where values lie in each other deeper than anybody looks."""
+    if is_deep(value, levels):
+        raise ArgumentError(f"{what} are nested more than {levels} deep; write them flatter")
 
 
 def target_of(reference: Any, root: Any) -> Any:
@@ -243,6 +261,7 @@ def _parse_json(text: str, kind: type) -> Any:
         made = orjson.loads(trim(text))
     except ValueError:  # not JSON, or half of a character
         return None
+    refuse_deep(made, "the values in a text")
     return made if type(made) is kind else None
 
 

@@ -62,6 +62,10 @@ def complaints_of_schema(error: Any, schema: Schema) -> list[str]:
         case "anyOf" | "oneOf":
             # of the forms that take a value of this kind, the only one is the one that was meant
             meant = [errors for errors in kind.context if not any(_is_about(each, error) for each in errors)]
+            # and of several objects the one whose constants, such as an `action`, are those of the value
+            meant = [
+                errors for errors in meant if not any(each.kind.name in ("const", "enum") for each in errors)
+            ] or meant
             if len(meant) == 1 and meant[0]:
                 return [said for each in meant[0] for said in complaints_of_schema(each, schema)]
     wanted = _demand(kind)

@@ -28,6 +28,7 @@ _ANSWER_SECONDS = 2.0
 # options that describe somebody else, or something else, than the owner of a gateway
 _DESCRIBING = (
     "agent", "model", "channel", "account", "group", "sender", "owner", "sandboxed", "parent", "tools", "read_as",
+    "ignore",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # a command that goes through a gateway loads nothing of this
     from toolcrib.define.log import SessionHead
     from toolcrib.define.tool import Tool
 
+ABOUT_NOBODY = ("config", "read_as", "ignore", "gateway", "token_file")  # options that describe no caller
 T = TypeVar("T")
 AskService = Callable[..., Awaitable[Any]]
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -37,6 +38,7 @@ class ConfigOptions(TypedDict):
 
     config: str | None
     read_as: str | None
+    ignore: NotRequired[tuple[str, ...] | None]
 
 
 class JsonOptions(ConfigOptions):
@@ -76,11 +78,18 @@ def _check_text(ctx: click.Context, param: click.Parameter, value: str | None) -
     return value
 
 
+ignore_option = click.option(
+    "--ignore", metavar="KEY", multiple=True,
+    help="A key of an OpenClaw file that takes something away and may be left out; again for each.",
+)  # fmt: skip
+
+
 def config_options(command: _Command) -> _Command:
-    """Add --config and --from."""
+    """Add --config, --from and --ignore."""
     where, kinds = "Configuration file; else $TOOLCRIB_CONFIG, else the user's.", click.Choice(["openclaw"])
     read_as = click.option("--from", "read_as", type=kinds, help="Read the file as an OpenClaw configuration.")
-    return click.option("--config", metavar="FILE", callback=_check_text, help=where)(read_as(command))
+    config = click.option("--config", metavar="FILE", callback=_check_text, help=where)
+    return config(read_as(ignore_option(command)))
 
 
 def caller_options(command: _Command) -> _Command:
@@ -190,7 +199,8 @@ def load_from_options(options: ConfigOptions, *, fills: bool) -> "Loaded":
     from toolcrib.config.load import find_file, load  # noqa: PLC0415  as below
 
     path = Path(options["config"]) if options["config"] else find_file(os.environ)
-    return load(path, openclaw=True if path and options["read_as"] == "openclaw" else None, fills=fills)
+    openclaw = True if path and options["read_as"] == "openclaw" else None
+    return load(path, openclaw=openclaw, fills=fills, ignore=options.get("ignore", ()))
 
 
 def crib_from_options(

@@ -1,5 +1,6 @@
 """toolcrib accept: a yes to a file or folder of a workspace, by the hash of its content."""
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable
@@ -9,8 +10,9 @@ from typing import Unpack
 import click
 
 from toolcrib.app.sources import open_accepted
+from toolcrib.app.stores import open_origins, user_folder
 from toolcrib.backends.plugins import MANIFEST
-from toolcrib.backends.stores.accepted import Accepted, AcceptedContents, read_content
+from toolcrib.backends.stores.accepted import Accepted, AcceptedContents, hash_file, read_content
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError, ToolError
 
@@ -36,7 +38,8 @@ def command(paths: tuple[Path, ...], is_list: bool, is_forget: bool, **options: 
     """Accept files and folders of a workspace as they are now: look at them first.
 
     Programs that tools.exec.allow names by their path, plugins and scripts of MCP servers that lie in a workspace are
-    used only as they were accepted. What changes has to be accepted anew.
+    used only as they were accepted. What was written after words from outside counts as your own from then on, and
+    with a folder all that lies in it. What changes has to be accepted anew.
     """
     if is_list == bool(paths):
         raise CribError("name what to accept, or write --list alone; `toolcrib accept --help` shows how")
@@ -46,6 +49,7 @@ def command(paths: tuple[Path, ...], is_list: bool, is_forget: bool, **options: 
             rows = [(each, _compare(each)) for each in store.list_all()]
         elif is_forget:
             rows = [(each, "forgotten") for path in paths for each in store.forget(path)]
+            open_origins(user_folder(os.environ)).forget([each for path in paths for each in _list_digests(path)])
         else:
             rows = [(each, "accepted") for each in _accept(store, paths)]
     except ToolError as error:
@@ -66,7 +70,15 @@ def _accept(store: AcceptedContents, paths: Iterable[Path]) -> list[Accepted]:
         taken.append(Accepted(digest=digest, name=os.path.basename(file), file=file, at=time.time()))  # noqa: PTH119
         # a plugin is loaded from a copy, so that nothing changes between the last look and the load
         store.accept(taken[-1], files if MANIFEST in files else None)
+        contents = [(len(data), hash_file(data)) for data in files.values()]
+        open_origins(user_folder(os.environ)).accept(file, contents)
     return taken
+
+
+def _list_digests(path: Path) -> list[str]:
+    with contextlib.suppress(ToolError):  # it may be gone
+        return list(map(hash_file, read_content(path)[1].values()))
+    return []
 
 
 def _compare(accepted: Accepted) -> str:

@@ -23,8 +23,12 @@ def command() -> None:
 def status(**options: Unpack[JsonOptions]) -> None:
     """Show every channel of the configuration, and what is wrong with it."""
     told = ask_owner(options, "channels.status")
+    if why := ask_owner(options, "status").get("notInForce"):
+        told["notInForce"] = why
     if options["as_json"]:
         return print_json(told)
+    if why:
+        click.echo(f"the configuration as it stands now is not in force: {why}", err=True)
     if not told["channels"]:
         click.echo("no channel is configured; write one: channels: {irc: {host: irc.example.org, nick: crib}}")
         return None

@@ -12,7 +12,16 @@ from toolcrib.define.schedule import parse_time
 
 from ._far import find_gateway
 from ._format import format_time, print_json, print_table
-from ._options import CommandGroup, ConfigOptions, JsonOptions, ask_owner, require_tool, service_options, show_examples
+from ._options import (
+    ABOUT_NOBODY,
+    CommandGroup,
+    ConfigOptions,
+    JsonOptions,
+    ask_owner,
+    require_tool,
+    service_options,
+    show_examples,
+)
 from .approvals import seconds_from
 
 _MINUTE = "%Y-%m-%d %H:%M:%S"
@@ -34,6 +43,9 @@ class JobOptions(JsonOptions):
     timeout: NotRequired[str | None]
     allow: NotRequired[tuple[str, ...]]
     deny: NotRequired[tuple[str, ...]]
+    delivers: NotRequired[bool | None]
+    channel: NotRequired[str | None]
+    to: NotRequired[str | None]
     wakes: NotRequired[bool | None]
     catches_up: NotRequired[bool | None]
     deletes: NotRequired[bool | None]
@@ -52,6 +64,9 @@ def _job_options(command: _Command) -> _Command:
         click.option("--tz", metavar="ZONE", help="The zone of --cron, like Europe/Kyiv; else this machine's."),
         click.option("--message", metavar="TEXT", help="Have this answered in a session of its own."),
         click.option("--event", metavar="TEXT", help="Tell the main session this."),
+        click.option("--deliver/--no-deliver", "delivers", default=None, help="Whether its outcome is said in a chat."),
+        click.option("--channel", metavar="NAME", help="On which channel; else where it was made."),
+        click.option("--to", metavar="CHAT", help="In which chat there, by its id."),
         click.option("--now/--next", "wakes", default=None, help="Answer --event at once, or by the next beat."),
         click.option("--name", metavar="NAME", help="What it is called; else how its text begins."),
         click.option("--agent", metavar="ID", help="Whose job it is; else main's."),
@@ -198,11 +213,15 @@ def _read(options: JobOptions) -> dict[str, Any]:
         job["schedule"] = {**whens, **({"tz": options["tz"]} if options["tz"] else {})}
     more = {"model": options["model"], "timeoutSeconds": options["timeout"] and seconds_from(options["timeout"])}
     details = {name: value for name, value in more.items() if value is not None}
+    whither = {"deliver": options["delivers"], "channel": options["channel"], "to": options["to"]}
+    where = {name: value for name, value in whither.items() if value is not None}
     if options["event"] is not None:
-        job |= {"payload": {"kind": "systemEvent", "text": options["event"]}, "sessionTarget": "main"}
+        job |= {"payload": {"kind": "systemEvent", "text": options["event"], **where}, "sessionTarget": "main"}
     elif options["message"] is not None or details:
         said = {} if options["message"] is None else {"message": options["message"]}
-        job |= {"payload": {"kind": "agentTurn", **said, **details}, "sessionTarget": "isolated"}
+        job |= {"payload": {"kind": "agentTurn", **said, **details, **where}, "sessionTarget": "isolated"}
+    elif where:
+        job["payload"] = where
     if options["wakes"] is not None:
         job["wakeMode"] = "now" if options["wakes"] else "next-heartbeat"
     if named := [*options["allow"], *options["deny"]]:
@@ -219,7 +238,7 @@ def _read(options: JobOptions) -> dict[str, Any]:
 
 def _plain(options: ConfigOptions) -> ConfigOptions:
     """Return the options without those that describe a job: they describe nobody who asks."""
-    kept = {name: value for name, value in options.items() if name in ("config", "read_as", "gateway", "token_file")}
+    kept = {name: value for name, value in options.items() if name in ABOUT_NOBODY}
     return cast("ConfigOptions", kept)
 
 

@@ -20,8 +20,8 @@ from typing import Unpack
 import click
 
 from toolcrib.app import Crib, open
-from toolcrib.app.belt import terms_of
 from toolcrib.app.stores import STATE_FILE, audit_in
+from toolcrib.app.terms import terms_of
 from toolcrib.backends.exec.bubblewrap import REACHED_BY_NETWORK, Bubblewrap
 from toolcrib.backends.exec.supervisor import SupervisorClient
 from toolcrib.backends.files.search.rg import find_ripgrep
@@ -227,7 +227,7 @@ def _as_root(words: str) -> str:
 
 def _pip_install(*packages: str) -> str:
     """Return the command that installs packages for the Python that runs here."""
-    return shlex.join([sys.executable, "-m", "pip", "install", *packages])
+    return shlex.join([sys.executable, "-P", "-m", "pip", "install", *packages])
 
 
 def _check_configuration(crib: Crib, file: Path | None, fault: CribError | None) -> Iterator[HealthCheck]:

@@ -25,6 +25,7 @@ from ._far import find_answering
 from ._format import format_time, print_json, print_table
 from ._log import state_folder
 from ._options import (
+    ABOUT_NOBODY,
     CallerOptions,
     caller_from_options,
     caller_options,
@@ -52,7 +53,6 @@ Examples:
 _TOLD = ("caller", "tools", "steps", "quota", "afterOutside", "taint", "later")
 _CLOCK = "%Y-%m-%d %H:%M"
 _RANKS = get_args(Decision)  # the strictest last
-_ABOUT_NOBODY = ("config", "read_as", "gateway", "token_file")  # options that describe no caller
 
 
 @click.command("explain", epilog=_EXAMPLES)
@@ -97,8 +97,9 @@ def command(
         click.secho(f"On trial (policy.shadow) {explain_sentence(Verdict(**other))}.", fg="yellow")
     if untried := told.get("shadowBeside"):
         click.secho(f"Not on trial, though other there: {', '.join(untried)}.", fg="yellow")
-    for doubt in told.get("uncertain", ()):
-        click.secho(f"Not certain: {doubt}.", fg="yellow")
+    doubts = [f"Not answered there: {why}." for why in filter(None, [told.get("why")])]
+    for doubt in (*doubts, *(f"Not certain: {doubt}." for doubt in told.get("uncertain", ()))):
+        click.secho(doubt, fg="yellow")
     if tool is None:
         print_table(COLUMNS, explain_rows(verdicts), colour=1)
     else:
@@ -127,7 +128,7 @@ def _describe_quota(quota: dict[str, Any]) -> str:
 
 def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str, Any]:
     """Return what the services say of a job."""
-    if named := [name for name, value in options.items() if value and name not in _ABOUT_NOBODY]:
+    if named := [name for name, value in options.items() if value and name not in ABOUT_NOBODY]:
         raise CribError(f"--job says who it is about; leave out --{named[0]}")
     told: dict[str, Any] = ask_about_job(options, job, "cron.explain")
     if tool is not None:
@@ -176,6 +177,7 @@ def _explain_here(
     asked = Asked(partial(_read_sources, options, caller), only or "", args, route.judge)
     answer = asyncio.run(crib.standing.explain(handle, crib.loaded.policy, crib.way_out, asked))
     extras: dict[str, Any] = {"uncertain": list(doubts)}
+    answer |= route.tell_silence()
     extras["later"] = crib.models.later_for(handle.selection, caller).get(only or "")
     if (shadow := handle.pipeline.shadow) is not None:
         verdicts = [handle.verdicts[name] for name in ([only] if only else handle.verdicts)]

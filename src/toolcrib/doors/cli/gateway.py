@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import click
 
+from toolcrib.config.foreign import refuse_unfollowed
+from toolcrib.config.people import list_connecting
 from toolcrib.config.services import GatewaySettings
 from toolcrib.config.values import is_address, is_local
 from toolcrib.define.errors import CribError, NoAnswerError
@@ -78,7 +80,7 @@ def command(ctx: click.Context, headed: bool, **options: Unpack[ServeOptions]) -
     """
     if ctx.invoked_subcommand is None:
         return _start(options, headed=headed)
-    if headed or any(value is not None for value in options.values()):
+    if headed or any(value not in (None, ()) for value in options.values()):
         raise click.UsageError(f"options stand behind {ctx.invoked_subcommand}", ctx)
     return 0
 
@@ -95,6 +97,7 @@ def install(prints: bool, **options: Unpack[ServeOptions]) -> None:
     # -P: what lies in the folder it runs in is no code of ours
     words = [sys.executable, "-P", "-m", "toolcrib", "gateway"]
     words += [str(word) for name, value in told.items() if value is not None for word in (name, value)]
+    words += [word for key in options.get("ignore") or () for word in ("--ignore", key)]
     environment = {"TOOLCRIB_STATE": str(state_folder().absolute()), "PATH": os.environ.get("PATH", os.defpath)}
     unit = render_unit(words, environment, Path.cwd())
     if prints:
@@ -174,7 +177,8 @@ async def _look(options: JsonOptions) -> dict[str, Any]:
     async with found.client() as client:
         told = await client.ask("status")
     kept = {name: told.get(name) for name in ("version", "uptimeMs", "connections", "logFile")}
-    return {"running": True, "url": found.url, **kept}
+    why = {"notInForce": told["notInForce"]} if "notInForce" in told else {}  # the file, as it stands now
+    return {"running": True, "url": found.url, **kept, **why}
 
 
 def _start(options: ServeOptions, *, headed: bool) -> int:
@@ -187,6 +191,8 @@ def _start(options: ServeOptions, *, headed: bool) -> int:
         raise CribError(f"the gateway needs the extra `gateway`: pip install 'toolcrib[gateway]' ({error})") from None
     crib = crib_from_options(options, import_plugins=True, keeps=True)
     crib.browser.is_headed = headed
+    if crib.loaded.foreign and list_connecting(crib.config.channels):
+        refuse_unfollowed(crib.loaded.document, crib.loaded.translated.ignored, crib.loaded.ignore or (), serves=True)
     settings, log_file = crib.config.gateway or GatewaySettings(), crib.config.logging.path_in(state_folder())
     os.close(open_log(log_file))
     where = settings.bind if bind is None else bind
@@ -216,7 +222,8 @@ def _start(options: ServeOptions, *, headed: bool) -> int:
         status = asyncio.run(_serve(server, at, partial(write_address, url, file, folder), log_file))
     if status is None:
         same = ["--port", url.rpartition(":")[2]] if port == 0 else []  # who is connected comes back to where we were
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *same])  # noqa: S606  as we were started
+        safe = [] if sys.flags.safe_path else ["-P"]  # what lies in the folder it runs in is no code of ours
+        os.execv(sys.executable, [sys.executable, *safe, *sys.orig_argv[1:], *same])  # noqa: S606  as we were started
     return status
 
 

@@ -11,7 +11,7 @@ from toolcrib.define.errors import CribError
 from toolcrib.policy.lint import LEVELS, Level
 
 from ._format import print_json, print_table
-from ._options import JsonOptions, crib_from_options, json_options, load_tools, tools_option
+from ._options import ConfigOptions, JsonOptions, crib_from_options, json_options, load_tools, tools_option
 
 _EXAMPLES = """\b
 Examples:
@@ -38,7 +38,9 @@ def command(
 
     The heaviest come first. Leaves with 1 when there is an error or a warning; notes alone leave with 0.
     """
-    crib = crib_from_options(options, told=False, fills=True)
+    crib = crib_from_options(
+        ConfigOptions(config=options["config"], read_as=options["read_as"], ignore=None), told=False, fills=True
+    )  # told as warnings
     shown = LEVELS[: LEVELS.index(level) + 1]
     found = crib.lint(provider, tools=load_tools(tools), expect=load_promises(expect))
     findings = sorted((each for each in found if each.level in shown), key=lambda each: LEVELS.index(each.level))

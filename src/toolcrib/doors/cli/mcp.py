@@ -12,7 +12,8 @@ from typing import Any, TypeVar, Unpack
 import click
 import orjson
 
-from toolcrib.app.belt import Belt, terms_of
+from toolcrib.app.belt import Belt
+from toolcrib.app.terms import terms_of
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.mcp import Definition

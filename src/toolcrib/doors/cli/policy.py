@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any, Unpack
 
 import click
@@ -12,17 +13,18 @@ from toolcrib.app import Crib, sender_from
 from toolcrib.app.policies import list_changes
 from toolcrib.app.stores import STATE_FILE, audit_in
 from toolcrib.config.load import list_unjudged
+from toolcrib.config.routing import list_doors
 from toolcrib.define.approval import name_of
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import suggest
-from toolcrib.define.session import to_channel
-from toolcrib.policy.callers import ChannelNames, join_halves, list_declared, list_people, list_places, list_speakers
+from toolcrib.policy.callers import join_halves, list_declared, list_speakers
 from toolcrib.policy.explain import caller_json
+from toolcrib.policy.identities import is_role, sender_key
 from toolcrib.policy.match import Inventory, complaint_about, list_meant
-from toolcrib.policy.resolve import Roles, agent_of, is_role, resolve, sender_key
-from toolcrib.policy.trial import Claim, decide, prove, rank
+from toolcrib.policy.resolve import agent_of, resolve
+from toolcrib.policy.trial import Claim, decide, rank
 from toolcrib.services.toolbox import describe_tool
 
 from ._format import print_json, print_table
@@ -32,6 +34,7 @@ from ._options import (
     ConfigOptions,
     JsonOptions,
     crib_from_options,
+    ignore_option,
     json_option,
     json_options,
     require_tool,
@@ -67,20 +70,23 @@ def command() -> None:
 @click.option("--config", metavar="F", help="OLD where NEW alone is given; else it is the configuration in force.")
 @click.option("--record", is_flag=True, help="Judge the calls on record, too, as far as they go back.")
 @click.option("--from", "read_as", type=click.Choice(["openclaw"]), help="Read both as OpenClaw configurations.")
+@ignore_option
 @json_option
-def diff(files: tuple[str, ...], config: str | None, record: bool, read_as: str | None, as_json: bool) -> int:
+def diff(files: tuple[str, ...], record: bool, as_json: bool, **options: Unpack[ConfigOptions]) -> int:
     """Say for whom NEW decides otherwise than OLD, and about which tools.
 
     Every caller that one of them tells apart is asked about, every `expect` entry of theirs and, with --record, every
     call of before. Where a change only shows in a combination of these, one is named. What else decides about calls
     (commands, hosts, quotas ..) is named where it differs. Leaves with 1 when anything changes.
     """
-    if len(files) > 2 or (len(files) == 2 and config):
+    if len(files) > 2 or (len(files) == 2 and options["config"]):
         raise CribError("two files are compared: OLD and NEW, or NEW with --config OLD")
-    both: tuple[str | None, ...] = files if len(files) == 2 else (config, files[0])
-    before, after = (_open({"config": each, "read_as": read_as}) for each in both)
+    both: tuple[str | None, ...] = files if len(files) == 2 else (options["config"], files[0])
+    before, after = (_open({**options, "config": each}) for each in both)
     changes = list(list_changes(before.view(), after.view(), _list_recorded(before) if record else Counter()))
     beside = list_unjudged(before.loaded.config, after.loaded.config)
+    doors = [list_doors(each.loaded.document) if each.loaded.foreign else {} for each in (before, after)]
+    beside += [key for key in dict.fromkeys(chain(*doors)) if len({repr(each.get(key)) for each in doors}) > 1]
     if as_json:
         print_json({"changes": changes, **({"beside": beside} if beside else {})})
     elif changes:
@@ -170,18 +176,18 @@ def prove_never(
     places = [channel] if channel else list(crib.policy.channels)
     if group is not None and not places:
         raise CribError("--group is a group of a channel, and none is configured; say which with --channel")
-    asked = ChannelNames(groups=(group,) if group is not None else ())
     view = crib.view()
-    named = view.list_named() | {to_channel(each) or each: asked for each in places if channel or group is not None}
-    people = list_people([crib.policy], list_places([crib.policy], named))
-    proof = prove(claim, view.make_trial(), [each for each in people if view.route(each).refusal is None])
+    proof = view.prove(claim)
     unmet = [f"the MCP server {escape(each)} was never met: its tools are not known" for each in crib.mcp.unmet()]
+    unmet += [f"{each} decides about access and is not followed" for each in view.list_unfollowed()]
     found = proof.counterexample
+    shut = "" if found is None else view.explain_refusal(found[0])
     if found is None:
         made = [name for name in sorted(meant) if crib.catalog.tools[name].make]
         unmet += [f"who gets {each} is not certain: its plugin makes it for each caller" for each in made]
     if options["as_json"]:
         told = found and {"caller": caller_json(resolve(crib.policy, found[0])), **asdict(found[1])}
+        told = told and (told | {"answered": False, "why": shut} if shut else told)
         print_json({"holds": not found, "classes": proof.classes, "counterexample": told, "uncertain": unmet})
     elif found is None:
         click.echo(f"It holds: of {proof.classes:,} kinds of callers nobody has {escape(never)}.")
@@ -190,18 +196,19 @@ def prove_never(
         where = "" if channel or who.channel else " (a caller of no channel, as a program makes one)"
         click.echo(
             f"It does not hold. {_describe(who)}{where}: {verdict.tool} is {verdict.decision}, {verdict.reason}."
+            + (f" The file lets nobody like that in: {shut}." if shut else "")
         )
     for doubt in () if options["as_json"] else unmet:
         click.secho(f"Not certain: {doubt}.", fg="yellow")
     return 1 if found else 0
 
 
-def _check_except(text: str, roles: Roles) -> str:
+def _check_except(text: str, roles: Collection[str]) -> str:
     plain = text.strip()
     if plain.lower() == "owner":
         return "owner"
     if is_role(plain):
-        if sender_key(plain)[1] not in roles:
+        if sender_key(plain).value not in roles:
             raise CribError(f"--except {plain[:64]!r}: there is no such role; there are {', '.join(roles) or 'none'}")
         return plain
     if plain == "*":
@@ -240,8 +247,12 @@ def who(tool: str, **options: Unpack[JsonOptions]) -> None:
         caller, doubts = crib.models.assign(route.caller), route.list_doubts(name)
         verdict, known = route.judge(crib.belt(caller).verdicts[name]), resolve(crib.policy, caller)
         rule = {"layer": verdict.layer, "rule": verdict.rule, "origin": verdict.origin, "reason": verdict.reason}
-        told.append({"caller": caller_json(known), "decision": verdict.decision, **rule, "uncertain": list(doubts)})
-        because = "; ".join([verdict.reason, *(f"not certain: {doubt}" for doubt in doubts)])
+        told.append(
+            {"caller": caller_json(known), "decision": verdict.decision, **rule, "uncertain": list(doubts)}
+            | route.tell_silence()
+        )
+        silence = [f"never answered: {route.silence}"] if route.silence else []
+        because = "; ".join([verdict.reason, *silence, *(f"not certain: {doubt}" for doubt in doubts)])
         rows.append((_describe(route.caller), verdict.decision, verdict.layer or "-", because))
     if options["as_json"]:
         print_json({"tool": name, "callers": told})

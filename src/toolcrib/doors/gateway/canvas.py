@@ -66,34 +66,41 @@ class CanvasHost:
         self._socket: socket.socket | None = None
         canvases.host = self.start
 
-    def start(self, seen_from: str = "") -> str:
-        """Listen, if it does not yet, and return its address as somebody there finds it."""
+    def find(self, seen_from: str = "") -> str:
+        """Return its address as somebody there finds it, once it listens: before the first canvas nobody does."""
         if self._socket is None:
             try:
-                self._socket = listener.listen_on(self._port and self._port + _PORTS_ABOVE, self._host)
+                self._socket = listener.listen_on(self._port and self._port + _PORTS_ABOVE, self._host, later=True)
             except (CribError, OverflowError):
-                self._socket = listener.listen_on(0, self._host)
+                self._socket = listener.listen_on(0, self._host, later=True)
+        host, port = self._socket.getsockname()[:2]
+        if ipaddress.ip_address(host).is_unspecified:
+            host = _find_own_address(seen_from) if seen_from else "127.0.0.1"
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def start(self, seen_from: str = "") -> str:
+        """Listen, if it does not yet, and return its address as somebody there finds it."""
+        address = self.find(seen_from)
+        if self._serving is None and self._socket is not None:
+            self._socket.listen()
             serving = listener.serve_app(
                 self,
                 self._socket,
-                is_known=lambda _: False,
                 ws="websockets-sansio",
                 ws_max_size=_MAX_FRAME_BYTES,
                 ws_per_message_deflate=False,
                 lifespan="off",
             )
             self._serving = asyncio.ensure_future(serving)
-        host, port = self._socket.getsockname()[:2]
-        if ipaddress.ip_address(host).is_unspecified:
-            host = _find_own_address(seen_from) if seen_from else "127.0.0.1"
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return address
 
     async def close(self) -> None:
         """Let go of everybody, and listen no more."""
         self._canvases.leave()
-        if self._serving is not None and self._socket is not None:
+        if self._serving is not None:
             self._serving.cancel()
             await asyncio.wait([self._serving])
+        if self._socket is not None:
             self._socket.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -163,6 +170,7 @@ class CanvasHost:
         if canvas is None or viewer is None:
             await send({"type": "websocket.close", "code": 1008, "reason": "there is no such canvas"})
             return
+        listener.introduce(scope)
         await send({"type": "websocket.accept"})
         telling = asyncio.ensure_future(self._tell(canvas, viewer, send))
         try:
@@ -220,7 +228,7 @@ def _secure_inside(own: str, host: str, media_type: str, pages: str) -> dict[str
         f"sandbox {_SANDBOX}; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' {own} {ours}; "
         f"style-src 'unsafe-inline' {own} {ours}; img-src data: blob: {own}; font-src data: {own}; "
         f"media-src data: blob: {own}; connect-src {own}; base-uri 'none'; form-action 'none'; "
-        f"frame-ancestors http://{host} {pages}"
+        f"webrtc 'block'; frame-ancestors http://{host} {pages}"
     )
     # without an origin it would not get its own fonts and modules; nobody else knows this address
     return {"content-security-policy": policy, "content-type": media_type, "access-control-allow-origin": "null"}

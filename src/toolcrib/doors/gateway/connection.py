@@ -9,14 +9,13 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
 from starlette.types import Receive, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
-from toolcrib.define.approval import person_of
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import EVENTS, NEEDED, PROTOCOL, GatewayEvent, explain_forbidden
 from toolcrib.define.names import suggest
@@ -54,12 +53,10 @@ log = logging.getLogger("toolcrib")
 
 POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY, FAILED = 1008, 1002, 1012, 1011
 _MAX_IN_FLIGHT = 64
-_ANSWERED_TWICE = frozenset({"agent", "tools.offer"})  # under one id: that it was taken, and what came of it
 _IDLE_BYTES = 65_536  # that wait for a client at most before it is told less
 _DRAIN_SECONDS = 10.0  # in which a client has to read what it was sent, before it is sent another long answer
 _DROPPABLE = frozenset({"tick", "presence", "health"})
 # who may be told of what; all others are told to everybody who may see the session
-_TOLD_TO = {"exec.approval": "operator.approvals", "device.pair": "operator.pairing", "node.pair": "operator.pairing"}
 
 
 class Hall(Protocol):
@@ -100,7 +97,10 @@ class Connection:
     _rpc: Rpc
     _written: asyncio.Event | None  # set when nothing is left to send, where somebody waits for that
 
-    def __init__(self, hall: Hall, receive: Receive, send: Send, visit: Visit) -> None:
+    def __init__(
+        self, hall: Hall, receive: Receive, send: Send, visit: Visit, introduce: Callable[[Principal], bool]
+    ) -> None:
+        self.introduce = introduce  # says whose connection it is; tells whether they may have one more
         self._hall, self._receive, self._send = hall, receive, send
         self.id, self.address, self._visit = secrets.token_hex(8), visit.address, visit
         self.principal: Principal | None = None  # whose rights never change: when they do, the connection ends
@@ -151,7 +151,7 @@ class Connection:
     def tell(self, told: GatewayEvent) -> None:
         """Tell it of an event, where that is for it."""
         principal = self.principal
-        if principal is None or not self._is_greeted or not _may_hear(principal, told):
+        if principal is None or not self._is_greeted or not self._may_hear(principal, told):
             return
         self._seq += 1
         self._push(write_event(told.event, told.payload, self._seq), droppable=told.event in _DROPPABLE)
@@ -175,7 +175,7 @@ class Connection:
                 while len(self._tasks) >= _MAX_IN_FLIGHT:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 method = self._hall.methods.get(asked.method)
-                if method is not None and method.at_once:
+                if method is not None and method.mark.at_once:
                     await self._answer(asked)
                     continue
                 task = asyncio.get_running_loop().create_task(self._answer(asked))
@@ -249,7 +249,7 @@ class Connection:
             "server": {"version": self._hall.version, "connId": self.id},
             "features": {
                 "methods": sorted({*self._hall.methods, "connect"}),
-                "reads": sorted(name for name, method in self._hall.methods.items() if method.scope == "read"),
+                "reads": sorted(name for name, method in self._hall.methods.items() if method.mark.reads),
                 "events": list(EVENTS),
             },
             "snapshot": self._hall.snapshot(principal),
@@ -288,12 +288,12 @@ class Connection:
         principal = self.principal
         if name == "connect" or principal is None:
             return "connect is the first request, and the only one of its kind"
-        return explain_forbidden(name, principal.role, principal.scopes, method.scope if method else None)
+        return explain_forbidden(name, principal.role, principal.scopes, method.mark.clients if method else None)
 
     def _tell_progress(self, request: FrameRequest, part: Any) -> None:
         if isinstance(part, GatewayEvent):  # for who asks alone
             self.send_event(part)
-        elif request.method in _ANSWERED_TWICE:
+        elif self._hall.methods[request.method].mark.two_answers:
             self._push(write_answer(request.id, part))
         else:
             self._seq += 1
@@ -364,16 +364,10 @@ class Connection:
         except (ClientDisconnected, TimeoutError, RuntimeError):
             return  # it has gone already
 
-
-def _may_hear(principal: Principal, told: GatewayEvent) -> bool:
-    needed = next((scope for prefix, scope in _TOLD_TO.items() if told.event.startswith(prefix)), None)
-    if needed is not None:
-        is_theirs = (
-            told.person is None
-            or principal.is_owner
-            or (told.person != "" and told.person == person_of(principal.caller))
-        )
-        return is_theirs and (needed in principal.scopes or "operator.admin" in principal.scopes)
-    if principal.is_owner or not told.session:
-        return principal.is_owner or told.event in ("tick", "shutdown")
-    return is_within(told.session, principal.caller.session or "")
+    def _may_hear(self, principal: Principal, told: GatewayEvent) -> bool:
+        if needed := EVENTS.get(told.event):
+            is_theirs = told.is_for is None or principal.is_owner or told.is_for(principal.caller)
+            return is_theirs and (needed in principal.scopes or "operator.admin" in principal.scopes)
+        if principal.is_owner or not told.session:
+            return principal.is_owner or told.event in ("tick", "shutdown")
+        return is_within(told.session, principal.caller.session or "")

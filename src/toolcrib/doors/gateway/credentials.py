@@ -15,7 +15,7 @@ import stat
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -28,12 +28,14 @@ from toolcrib.define.device import DEVICE_CHANNEL, Device, device_payload, hash_
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, ClientRole
+from toolcrib.services.revocation import OWNER_DOOR
 
 log = logging.getLogger("toolcrib")
 
 Mode = Literal["token", "password"]
 
 OWNER_ID = "owner"
+_HOLDER = replace(OWNER, door=OWNER_DOOR)  # of the owner's own secret
 _MAX_FAILURES, _FAILURE_SECONDS = 10, 60.0
 _MAX_ADDRESSES = 4_096  # whose failures are remembered
 _MAX_SKEW_MS = 600_000
@@ -53,7 +55,7 @@ class Principal:
 
     @property
     def is_owner(self) -> bool:
-        return self.caller is OWNER
+        return self.caller.owner is True
 
 
 class RefusedError(Exception):
@@ -66,10 +68,11 @@ class UnpairedError(Exception):
 
 def to_principal(device: Device, shown_by: str = "") -> Principal:
     """Return who a device is. One of the owner's own is one that may do everything; any other is a guest."""
+    mark = f"{DEVICE_CHANNEL}:{device.id}"
     if device.role == "operator" and ADMIN in device.scopes:
-        return Principal(device.id, "operator", device.scopes, OWNER, shown_by)
+        return Principal(device.id, "operator", device.scopes, replace(OWNER, door=mark), shown_by)
     home = f"agent:main:{DEVICE_CHANNEL}:dm:{device.id.lower()}"
-    caller = Caller(channel=DEVICE_CHANNEL, sender=Sender(id=device.id), owner=False, session=home)
+    caller = Caller(channel=DEVICE_CHANNEL, sender=Sender(id=device.id), owner=False, session=home, door=mark)
     return Principal(device.id, device.role, device.scopes, caller, shown_by)
 
 
@@ -121,7 +124,7 @@ class Credentials:
         if given is None and auth.get("token") is None:
             raise RefusedError(f"{self.mode}_missing")
         if given is not None and self.secret is not None and matches(given, self.secret):
-            return Principal(OWNER_ID, "operator", frozenset({ADMIN}), OWNER, OWNER_ID)
+            return Principal(OWNER_ID, "operator", frozenset({ADMIN}), _HOLDER, OWNER_ID)
         token = auth.get("token")
         if token is not None:
             found = hash_token(token)
@@ -227,29 +230,49 @@ def read_device(params: Mapping[str, Any], address: str, devices: Mapping[Any, D
     return Device(device["id"], "", role, frozenset(asked) & frozenset(OPERATOR_SCOPES.values()), about)
 
 
-class Failures:
-    """Counts wrong secrets by address. An address with many of them waits a minute, unless it shows the token.
+Kind = Literal["token", "password", "node code", "page code", "signature"]
 
-    A token is long and made at random, so that its owner is not locked out by a neighbour who guesses; a password is
-    neither, and is not looked at meanwhile.
+
+class Failures:
+    """Counts wrong secrets by address and kind. With many of one kind it waits a minute, unless it shows a token.
+
+    A token is long and made at random, so that its owner is not locked out by a neighbour who guesses; a password and
+    the code of a node are neither, and are not looked at meanwhile.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._by_address: OrderedDict[str, deque[float]] = OrderedDict()
+        self._by_place: OrderedDict[tuple[str, Kind], deque[float]] = OrderedDict()
 
-    def add(self, address: str) -> None:
-        """Take note of a failure."""
-        place = _place_of(address)
-        times = self._by_address.setdefault(place, deque(maxlen=_MAX_FAILURES))
+    def add(self, address: str, kind: Kind = "token") -> bool:
+        """Take note of a failure; tell whether there were too many of late before it."""
+        is_locked, place = self.is_locked(address, kind), (to_network(address), kind)
+        times = self._by_place.setdefault(place, deque(maxlen=_MAX_FAILURES))
         times.append(self._now())
-        self._by_address.move_to_end(place)
-        while len(self._by_address) > _MAX_ADDRESSES:
-            self._by_address.popitem(last=False)
+        self._by_place.move_to_end(place)
+        while len(self._by_place) > _MAX_ADDRESSES:
+            self._by_place.popitem(last=False)
+        return is_locked
 
-    def is_locked(self, address: str) -> bool:
-        """Tell whether an address has failed too often of late."""
-        times = self._by_address.get(_place_of(address))
+    def admit(self, credentials: Credentials, address: str, auth: Mapping[str, Any], device_id: str) -> Principal:
+        """Return who shows these secrets; raise RefusedError when nobody does, or too many were tried."""
+        kinds: list[Kind] = [kind for kind in ("token", "password") if auth.get(kind) is not None]
+        locked = [kind for kind in kinds if self.is_locked(address, kind)]
+        if "password" in locked:
+            auth = {**auth, "password": None}
+        try:
+            return credentials.admit(auth, device_id)
+        except RefusedError:
+            for kind in kinds:
+                if auth[kind] is not None:
+                    self.add(address, kind)
+            if locked:
+                raise RefusedError("rate_limited") from None
+            raise
+
+    def is_locked(self, address: str, kind: Kind = "token") -> bool:
+        """Tell whether an address has failed too often of late with secrets of a kind."""
+        times = self._by_place.get((to_network(address), kind))
         return times is not None and len(times) == _MAX_FAILURES and self._now() - times[0] < _FAILURE_SECONDS
 
 
@@ -283,8 +306,8 @@ def is_from_here(peer: str, headers: Iterable[tuple[bytes, bytes]], proxies: Col
     return not any(address in ip_network(each, strict=False) for each in proxies)
 
 
-def _place_of(address: str) -> str:
-    """Return what failures are counted by: whoever has one address of IPv6 has all that share its first half."""
+def to_network(address: str) -> str:
+    """Return what strangers are counted by: whoever has one address of IPv6 has all that share its first half."""
     found = _canonical(address)
     return str(ip_network((int(found) >> 64 << 64, 64))) if isinstance(found, IPv6Address) else address
 

@@ -7,20 +7,22 @@ import resource
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 import orjson
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from toolcrib.config.services import HookSettings
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.channel import InboundAnswer, InboundRequest
 from toolcrib.define.errors import ToolError
-from toolcrib.define.gateway import explain_forbidden
+from toolcrib.define.gateway import HOOK_CHANNEL, explain_forbidden
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.ports import Scope as Needed
+from toolcrib.services.revocation import LiveWork, mark_secret
 
 from .credentials import Credentials, Failures, Principal, RefusedError, matches, read_page_token
 from .frames import MAX_FRAME_DEPTH, is_deeper
@@ -30,7 +32,7 @@ log = logging.getLogger("toolcrib")
 _MAX_BODY_BYTES = 1_048_576
 _STATUS = {"not_found": 404, "denied": 403, "unavailable": 503, "busy": 409}
 _MAY_RETRY = (429, 503)
-_HOOKS, _CHANNELS = "/hooks/", "/channels/"
+_HOOKS, _CHANNELS = APART = "/hooks/", "/channels/"  # where other secrets are shown than ours
 _HOOK_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOKEN_HEADERS = (b"x-toolcrib-token", b"x-openclaw-token")  # where a hook cannot send a bearer
 _KINDS = {str: "text", dict: "an object", bool: "true or false"}
@@ -62,18 +64,65 @@ class HttpError(Exception):
         return {"ok": False, "error": told, **self._more}
 
 
+class Askers:
+    """Who waits for an answer over HTTP: it ends when they may ask no more."""
+
+    def __init__(self) -> None:
+        self._callers = dict[asyncio.Task[Any] | None, Caller]()
+        self._turned_out = set[asyncio.Task[Any] | None]()
+
+    def note(self, caller: Caller) -> None:
+        """Take note of who is answered here."""
+        self._callers[asyncio.current_task()] = caller
+
+    def list_live(self) -> list[LiveWork]:
+        """Return every answer that somebody waits for."""
+        return [LiveWork(caller, partial(self._turn_out, task)) for task, caller in self._callers.items() if task]
+
+    def _turn_out(self, task: "asyncio.Task[Any]") -> None:
+        self._turned_out.add(task)
+        task.cancel()
+
+    async def serve(self, answer: Callable[[Send], Awaitable[None]], send: Send) -> None:
+        """Let a request be answered, until whoever asked may not any more."""
+        task, is_begun = asyncio.current_task(), False
+
+        async def tell(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            await answer(tell)
+        except asyncio.CancelledError:
+            if task is None or task not in self._turned_out:
+                raise
+            task.uncancel()
+            if is_begun:
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await send_json(401, HttpError(401, "unauthorized", "the credential was taken back").to_json(), send)
+        finally:
+            self._callers.pop(task, None)
+            self._turned_out.discard(task)
+
+
 class Gate(Protocol):
     """The gateway, as far as a request needs it."""
 
     credentials: Credentials
     failures: Failures
+    askers: Askers
     is_ready: bool
 
     def address_of(self, scope: Scope, /) -> str:
         """Return where a request comes from."""
 
-    def admit(self, address: str, params: Mapping[str, Any], /) -> Principal:
-        """Return who shows these secrets; raise RefusedError when nobody does."""
+    def identify(self, scope: Scope, /) -> Principal | RefusedError:
+        """Return who shows a credential in a request, or why nobody does."""
+
+    def introduce(self, scope: Scope, principal: Principal, /) -> bool:
+        """Take note of whose connection it is; tell whether they may have it."""
 
     def rpc_for(self, principal: Principal, /) -> Rpc:
         """Return the methods, bound to who is asking."""
@@ -84,7 +133,7 @@ class HttpDoor:
 
     def __init__(self, server: Gate, more: Mapping[str, HttpRoute] | None = None) -> None:
         self._server, self._counts = server, Counter[tuple[str, int]]()
-        self._routes: Mapping[str, HttpRoute] = {
+        self.routes: Mapping[str, HttpRoute] = {
             "/health": ("GET", self._health),
             "/ready": ("GET", self._ready),
             "/metrics": ("GET", self._metrics),
@@ -93,12 +142,12 @@ class HttpDoor:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"] if scope["path"] in self._routes else _parent(scope["path"])
+        path = scope["path"] if scope["path"] in self.routes else _parent(scope["path"])
         try:
             status, value = await self._find(scope)(scope, receive)
             self._counts[path, status] += 1
         except HttpError as error:
-            self._counts[path if path in self._routes else "other", error.status] += 1
+            self._counts[path if path in self.routes else "other", error.status] += 1
             await send_json(error.status, error.to_json(), send)
         except Exception:
             log.exception("the request for %s failed", scope["path"][:200].encode("unicode_escape").decode())
@@ -107,7 +156,7 @@ class HttpDoor:
             await (_send_raw(status, value, send) if isinstance(value, Raw) else send_json(status, value, send))
 
     def _find(self, scope: Scope) -> HttpAnswer:
-        found = self._routes.get(scope["path"]) or self._routes.get(_parent(scope["path"]))
+        found = self.routes.get(scope["path"]) or self.routes.get(_parent(scope["path"]))
         if found is None:
             raise HttpError(404, "not_found", "there is nothing here")
         method, answer = found
@@ -119,14 +168,6 @@ class HttpDoor:
     async def refuse(self, status: int, kind: str, sentence: str, send: Send) -> None:
         """Answer with an error."""
         await send_json(status, HttpError(status, kind, sentence).to_json(), send)
-
-    def admits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Tell whether a request shows a credential that counts."""
-        try:
-            self._server.credentials.admit(_auth_from(headers))
-        except RefusedError:
-            return False
-        return True
 
     async def _health(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
         return 200, {"ok": True, "status": "live"}
@@ -174,13 +215,15 @@ class HttpDoor:
 
 def admit(server: Gate, scope: Scope, method: str, needed: Needed) -> Principal:
     """Return who asks, by the credential alone; raise HttpError unless it may call this method."""
-    try:
-        principal = server.admit(server.address_of(scope), {"auth": _auth_from(scope["headers"])})
-    except RefusedError as error:
-        status = 429 if str(error) == "rate_limited" else 401
-        raise HttpError(status, "unauthorized", f"show a credential: Authorization: Bearer TOKEN ({error})") from None
+    principal = server.identify(scope)
+    if isinstance(principal, RefusedError):
+        status = 429 if str(principal) == "rate_limited" else 401
+        raise HttpError(status, "unauthorized", f"show a credential: Authorization: Bearer TOKEN ({principal})")
+    if not server.introduce(scope, principal):
+        raise HttpError(429, "busy", "this credential has too many connections; close one of them first")
     if why := explain_forbidden(method, principal.role, principal.scopes, needed):
         raise HttpError(403, "forbidden", why)
+    server.askers.note(principal.caller)
     return principal
 
 
@@ -232,7 +275,7 @@ def find_header(scope: Scope, wanted: bytes) -> str:
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")
 
 
-def _auth_from(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+def auth_from(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     if secret := secret_from(headers):
         return {"token": secret, "password": secret}
     return {"token": page} if (page := read_page_token(headers)) else {}
@@ -297,11 +340,13 @@ def hook_routes(server: Gate, settings: Callable[[], HookSettings]) -> Mapping[s
     """Return what is answered below /hooks/; the settings are asked for with every request.
 
     What another program posts there is looked at by an agent, fenced. The caller is the hook, never the owner, in the
-    session `hook:<name>`, and the token of hooks opens nothing else.
+    session `hook:<name>`, and the token of hooks opens nothing else. Wrong ones are counted apart, and lock nobody out.
     """
 
+    failures = Failures()
+
     async def run(scope: Scope, receive: Receive) -> tuple[int, Any]:
-        principal = _admit_hook(server, settings(), scope)
+        principal = _admit_hook(settings(), scope, partial(failures.add, server.address_of(scope)))
         text = (await read_body(receive)).decode("utf-8", "replace")
         name = str(principal.caller.session).rpartition(":")[2]
         key = find_header(scope, b"idempotency-key")
@@ -314,7 +359,11 @@ def hook_routes(server: Gate, settings: Callable[[], HookSettings]) -> Mapping[s
 def channel_routes(
     server: Gate, receive_for: Callable[[str, InboundRequest], Awaitable[InboundAnswer | None]]
 ) -> Mapping[str, HttpRoute]:
-    """Return what is answered below /channels/: the channel itself decides who it listens to."""
+    """Return what is answered below /channels/: the channel itself decides who it listens to.
+
+    Wrong signatures are counted apart: anybody may send them here, and they lock nobody out of the gateway.
+    """
+    failures = Failures()
 
     async def pass_on(scope: Scope, receive: Receive) -> tuple[int, Any]:
         name = scope["path"].removeprefix(_CHANNELS)
@@ -325,15 +374,13 @@ def channel_routes(
         if answer is None:
             raise HttpError(404, "not_found", "there is nothing here")
         if answer.status == 403:
-            locked = server.failures.is_locked(address := server.address_of(scope))
-            server.failures.add(address)
-            raise HttpError(429 if locked else 403, "forbidden", answer.body)
+            raise HttpError(429 if failures.add(server.address_of(scope)) else 403, "forbidden", answer.body)
         return answer.status, Raw("text/plain; charset=utf-8", answer.body.encode())
 
     return {_CHANNELS: ("GET POST", pass_on)}
 
 
-def _admit_hook(server: Gate, settings: HookSettings, scope: Scope) -> Principal:
+def _admit_hook(settings: HookSettings, scope: Scope, add_failure: Callable[[], bool]) -> Principal:
     """Return the hook that is meant, when its token is shown."""
     name = scope["path"].removeprefix(_HOOKS)
     if not settings.enabled or settings.token is None:
@@ -342,12 +389,11 @@ def _admit_hook(server: Gate, settings: HookSettings, scope: Scope) -> Principal
         filter(None, (find_header(scope, each) for each in _TOKEN_HEADERS)), ""
     )
     if not given or not matches(given, settings.token):
-        status = 429 if server.failures.is_locked(address := server.address_of(scope)) else 401
-        server.failures.add(address)
         told = "show the token of hooks, Authorization: Bearer TOKEN; never in the address"
-        raise HttpError(status, "unauthorized", told)
+        raise HttpError(429 if given and add_failure() else 401, "unauthorized", told)
     if not _HOOK_NAME.fullmatch(name):
         raise HttpError(404, "not_found", "a hook's name is made of a-z, 0-9, _ and -")
     home = f"agent:{settings.agents.get(name, 'main')}:hook:{name}"
-    caller = Caller(channel="hook", sender=Sender(id=f"hook:{name}"), owner=False, session=home)
+    mark = f"{HOOK_CHANNEL}:{mark_secret(settings.token)}"
+    caller = Caller(channel=HOOK_CHANNEL, sender=Sender(id=f"hook:{name}"), owner=False, session=home, door=mark)
     return Principal(f"hook:{name}", "operator", frozenset({"operator.write"}), caller)

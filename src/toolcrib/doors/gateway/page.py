@@ -104,9 +104,8 @@ class _Page:
         if not isinstance(code, str) or not 0 < len(code) <= _MAX_CODE_CHARS or len(body) > 1:
             raise HttpError(400, "invalid_request", 'say {"code": CODE}')
         address = self._server.address_of(scope)
-        is_locked = self._server.failures.is_locked(address)
         if not self._pages.spend_page_code(code):  # long and made at random: no neighbour's guesses lock its owner out
-            self._server.failures.add(address)
+            is_locked = self._server.failures.add(address, "page code")
             told = "this code was used, is older than five minutes or was never made; `toolcrib gateway page` makes one"
             raise HttpError(429 if is_locked else 401, "unauthorized", told)
         if self._find(scope) is not None:  # it is in already, and stays who it is
@@ -131,10 +130,8 @@ class _Page:
 
     def _find(self, scope: Scope) -> Principal | None:
         """Return whose cookie and key a request shows, None for nobody's."""
-        try:
-            return self._server.credentials.admit({"token": read_page_token(scope["headers"])})
-        except RefusedError:
-            return None
+        found = self._server.identify(scope) if read_page_token(scope["headers"]) else None
+        return None if isinstance(found, RefusedError) else found
 
     def _answer(self, scope: Scope, value: dict[str, Any], cookie: str | None = None) -> Raw:
         headers = self._secure(scope)

@@ -9,6 +9,7 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,7 +32,10 @@ from toolcrib.define.ports import Scope as RpcScope
 from toolcrib.define.schema.check import fit_to
 from toolcrib.define.schema.portable import Check
 from toolcrib.doors import listener
+from toolcrib.policy.resolve import person_of
+from toolcrib.services.devices import is_code
 from toolcrib.services.nodes import LiveNode
+from toolcrib.services.revocation import OWNER_DOOR
 from toolcrib.services.router import Method
 
 from . import mcp, openai
@@ -50,10 +54,11 @@ from .credentials import (
     is_from_here,
     read_device,
     read_page_cookie,
+    to_network,
     to_principal,
 )
 from .frames import TICK_SECONDS
-from .http import HttpDoor, channel_routes, hook_routes
+from .http import APART, Askers, HttpDoor, auth_from, channel_routes, hook_routes
 from .page import page_routes
 
 log = logging.getLogger("toolcrib")
@@ -71,8 +76,9 @@ class GatewayLimits:
 
     handshake_seconds: float = 10.0
     body_seconds: float = 25.0
+    strangers: int = 128
     strangers_per_address: int = 32
-    connections: int = 10_000
+    connections: int = 32  # of one guest; the owner's are not counted
     stop_seconds: float = 5.0
 
 
@@ -88,6 +94,7 @@ class GatewayServer:
         proxies: Collection[str] = (),
         limits: GatewayLimits | None = None,
     ) -> None:
+        crib.gateway.lock_state()
         self.takes_auth = True  # whether gateway.auth counts, also when it comes by a reload
         self.crib, self.credentials, self._limits = crib, credentials, limits or GatewayLimits()
         self.handshake_seconds = self._limits.handshake_seconds
@@ -95,17 +102,19 @@ class GatewayServer:
         self._exact: dict[str, Check] = {}
         self.version, self.is_ready = version("toolcrib"), False
         self._take_origins(origins, proxies)
-        self.failures = Failures()
+        self.failures, self.askers = Failures(), Askers()
         self._known: dict[str, Connection] = {}
         self._nodes: dict[str, LiveNode] = {}
         self._traffic = Counter[str]()
+        self._canvas_host: CanvasHost | None = None
         self._strangers: dict[str, dict[Connection, None]] = {}
         inbound = {**hook_routes(self, lambda: crib.config.hooks), **channel_routes(self, crib.channels.receive)}
-        page = page_routes(self, crib.devices, lambda from_: host(from_) if (host := crib.canvases.host) else "")
-        self._http = HttpDoor(self, {**page, **openai.routes(self), **inbound})
+        page = page_routes(self, crib.devices, lambda from_: host.find(from_) if (host := self._canvas_host) else "")
+        self.http = HttpDoor(self, {**page, **openai.routes(self), **inbound})
         self._mcp = mcp.McpDoor(self, crib)
         credentials.on_revoked(self._turn_out)
         credentials.on_revoked(self._mcp.turn_out)
+        crib.revocations.watch(self.askers.list_live)
         crib.settings.on_change(self._take_settings)
 
     # the process
@@ -114,11 +123,12 @@ class GatewayServer:
         """Serve until this is cancelled; then everybody is told, and what runs has a few seconds to end by itself."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it tells addresses with all that is in them
         async with self.live():
-            canvas_host = CanvasHost(self.crib.canvases, at.getsockname()[:2])
+            self._canvas_host = canvas_host = CanvasHost(self.crib.canvases, at.getsockname()[:2])
             serving = listener.serve_app(
                 self,
                 at,
-                is_known=self._http.admits,
+                max_strangers=self._limits.strangers,
+                max_each=self._limits.connections,
                 ws=_Socket,
                 ws_max_size=MAX_FRAME_BYTES,
                 ws_per_message_deflate=False,
@@ -129,6 +139,7 @@ class GatewayServer:
             try:
                 await asyncio.shield(listening)
             finally:
+                self._canvas_host = None
                 await canvas_host.close()
                 await self._say_goodbye()
                 listening.cancel()
@@ -191,13 +202,14 @@ class GatewayServer:
                 self.reload()
             try:
                 await self.crib.devices.refresh()
+                await self.crib.revocations.review()
             except ToolError as error:
-                log.warning("the devices cannot be read: %s", error)
+                log.warning("who is let in cannot be read: %s", error)
 
     def _log_traffic(self) -> None:
         """Say how many came and went since the last time: a line for all of them, however many there are."""
         if self._traffic:
-            log.info("clients: %s", ", ".join(f"{count} {what}" for what, count in self._traffic.items()))
+            log.info("clients: %s", ", ".join(f"{count} {what}" for what, count in self._traffic.items() if count))
             self._traffic.clear()
 
     def reload(self) -> None:
@@ -210,7 +222,8 @@ class GatewayServer:
         else:
             log.info("the configuration was read again")
             told = {"ok": True}
-        self.crib.gateway.bus.publish("config", told, "", "")
+        self.crib.gateway.not_in_force = self.crib.settings.problem
+        self.crib.gateway.bus.publish("config", told, "", lambda _: False)
 
     def _take_settings(self) -> None:
         self.crib.cron.clock.poke()  # heartbeats stand in them, too
@@ -237,13 +250,15 @@ class GatewayServer:
             await _run_lifespan(receive, send)
             return
         refusal = self._refusal(scope)
+        if refusal is None and not scope["path"].startswith(APART):  # a wrong secret counts, whatever is asked for
+            self.identify(scope)
         if scope["type"] == "http":
             if refusal is not None:
-                await self._http.refuse(403, "forbidden", refusal, send)
+                await self.http.refuse(403, "forbidden", refusal, send)
             elif scope["path"] == mcp.MCP_PATH:
-                await self._mcp(scope, receive, send)
+                await self.askers.serve(partial(self._mcp, scope, receive), send)
             else:
-                await self._http(scope, receive, send)
+                await self.askers.serve(partial(self.http, scope, receive), send)
         elif scope["type"] == "websocket":
             if refusal is not None:
                 await receive()
@@ -287,8 +302,8 @@ class GatewayServer:
         peer = scope["client"][0] if scope.get("client") else ""
         is_here = is_from_here(peer, scope["headers"], self._proxies)
         visit = Visit(self.address_of(scope), is_here, read_page_cookie(scope["headers"]))
-        connection = Connection(self, receive, send, visit)
-        strangers = self._strangers.setdefault(connection.address, {})
+        connection = Connection(self, receive, send, visit, partial(self.introduce, scope))
+        strangers = self._strangers.setdefault(to_network(connection.address), {})
         strangers[connection] = None
         if len(strangers) > self._limits.strangers_per_address:  # who has a secret shows it at once: the oldest goes
             oldest = next(iter(strangers))
@@ -300,26 +315,33 @@ class GatewayServer:
             self._forget_stranger(connection)
 
     def _forget_stranger(self, connection: Connection) -> None:
-        strangers = self._strangers.get(connection.address, {})
+        strangers = self._strangers.get(network := to_network(connection.address), {})
         strangers.pop(connection, None)
         if not strangers:
-            self._strangers.pop(connection.address, None)
+            self._strangers.pop(network, None)
+
+    def identify(self, scope: Scope) -> Principal | RefusedError:
+        """Return who shows a credential in a request, or why nobody does; it is looked at once."""
+        if "asker" not in scope:
+            try:
+                scope["asker"] = self.admit(self.address_of(scope), {"auth": auth_from(scope["headers"])})
+            except RefusedError as error:
+                scope["asker"] = error
+        found: Principal | RefusedError = scope["asker"]
+        return found
+
+    def introduce(self, scope: Scope, principal: Principal) -> bool:
+        """Take note of whose connection it is; tell whether they may have it."""
+        person = "" if principal.is_owner else person_of(self.crib.policy, principal.caller) or principal.id
+        return listener.introduce(scope, person)
 
     def admit(self, address: str, params: Mapping[str, Any]) -> Principal:
         """Return who shows the secrets in a `connect`; raise RefusedError when nobody does, or too many tried."""
-        auth = params.get("auth") or {}
-        is_locked = self.failures.is_locked(address)
-        is_guarded = is_locked and self.credentials.mode == "password"
-        if is_guarded:  # a device's token is looked at all the same
-            auth = {key: value for key, value in auth.items() if key != "password"}
+        auth, device = params.get("auth") or {}, (params.get("device") or {}).get("id", "")
         try:
-            principal = self.credentials.admit(auth, (params.get("device") or {}).get("id", ""))
+            principal = self.failures.admit(self.credentials, address, auth, device)
         except RefusedError:
-            self._traffic["refused"] += 1
-            if not is_guarded:
-                self.failures.add(address)
-            if is_locked:
-                raise RefusedError("rate_limited") from None
+            self._traffic["refused"] += bool(auth)
             raise
         is_device = "device" in params and principal.shown_by == OWNER_ID  # its role is its own
         if (role := params.get("role", principal.role)) != principal.role and not is_device:
@@ -335,7 +357,8 @@ class GatewayServer:
         if "page" in auth:
             params = {**params, "auth": {"token": join_token(visit.cookie, auth["page"])} if visit.cookie else {}}
         code = auth.get("token", "")
-        if "device" in params and params.get("role") == "node" and self._takes_code(visit, code):
+        if "device" in params and params.get("role") == "node" and is_code(code):
+            self._check_code(visit.address, code)
             met = await self.crib.devices.pair_by_code(self._check_device(visit, params), code)
             if met.device is None:
                 raise RefusedError("code_spent")
@@ -354,8 +377,13 @@ class GatewayServer:
             raise RefusedError("device_revoked")
         return to_principal(device, shown_by), met.token
 
-    def _takes_code(self, visit: Visit, code: str) -> bool:
-        return self.crib.devices.knows_code(code) and not self.failures.is_locked(visit.address)
+    def _check_code(self, address: str, code: str) -> None:
+        """Raise RefusedError unless a code pairs a node; it is short, so that a locked address has none looked at."""
+        is_known = self.crib.devices.knows_code(code)
+        if (is_locked := self.failures.is_locked(address, "node code")) or not is_known:
+            if not is_locked:
+                self.failures.add(address, "node code")
+            raise RefusedError("rate_limited" if is_locked else "token_mismatch")
 
     def _check_device(self, visit: Visit, params: Mapping[str, Any]) -> Device:
         """Return the device of a `connect` as it asks to be, once it has shown that it holds its key."""
@@ -363,17 +391,18 @@ class GatewayServer:
             check_device(params, visit, self.crib.gateway.now_ms())
             return read_device(params, visit.address, self.credentials.devices)
         except RefusedError:
-            self.failures.add(visit.address)
+            if self.failures.add(visit.address, "signature"):
+                raise RefusedError("rate_limited") from None
             raise
 
     def enter(self, connection: Connection, params: Mapping[str, Any]) -> None:
         """Take a client that is known, and what it says about itself."""
         self._forget_stranger(connection)
-        if len(self._known) >= self._limits.connections:
+        client, principal = params["client"], connection.principal
+        if principal is not None and not connection.introduce(principal):
             connection.close(POLICY_VIOLATION, "too many connections")
         self._known[connection.id] = connection
         self._traffic["came"] += 1
-        client, principal = params["client"], connection.principal
         row = {key: client[key] for key in ("id", "version", "platform", "mode", "displayName") if key in client}
         if principal is not None:
             row |= {"deviceId": principal.id, "role": principal.role}
@@ -385,8 +414,8 @@ class GatewayServer:
 
     def find_canvas_host(self, connection: Connection) -> str:
         """Return where a node with a canvas finds the canvas host, "" for others."""
-        live, host = self._nodes.get(connection.id), self.crib.canvases.host
-        return host(live.node.address) if live and host and "canvas" in live.node.caps else ""
+        live, host = self._nodes.get(connection.id), self._canvas_host
+        return host.find(live.node.address) if live and host and "canvas" in live.node.caps else ""
 
     def leave(self, connection: Connection) -> None:
         """Forget a client."""
@@ -408,7 +437,9 @@ class GatewayServer:
         }  # fmt: skip
 
     def _turn_out(self, ids: Collection[str]) -> None:
-        """End the connections of those whose secret no longer counts."""
+        """End the connections of those whose secret no longer counts, and what was begun by the owner's own."""
+        if OWNER_ID in ids:
+            self.crib.revocations.end_soon([OWNER_DOOR])
         for connection in tuple(self._known.values()):
             principal = connection.principal
             if principal is not None and (principal.id in ids or principal.shown_by in ids):

@@ -46,7 +46,6 @@ async def serve_http(
     await listener.serve_app(
         guard,
         at,
-        is_known=guard.is_shown_token,
         head_seconds=head_seconds,
         body_seconds=body_seconds,
         max_strangers=max_strangers,
@@ -134,6 +133,7 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         if scope["type"] == "lifespan" or (scope["type"] == "http" and refusal is None):
+            listener.introduce(scope)
             await self._app(scope, receive, send)
         elif refusal is not None:
             await listener.refuse(*refusal, send)

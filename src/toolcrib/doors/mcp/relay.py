@@ -37,7 +37,7 @@ from toolcrib.define.tool import Tool
 
 Context = ServerRequestContext[Any, Any]
 _Answer = dict[str, Any]
-_Handler = tuple[str, type[RequestParams], Callable[[Context, Any], Awaitable[_Answer]]]
+Handle = Callable[[Context, Any], Awaitable[_Answer]]
 
 _MAX_PAGES, _MAX_ROWS, _MAX_VALUES = 10, 500, 100
 _LABEL_CHARS, _URI_CHARS, _RESULT_CHARS = 1_000, 2_000, 200_000
@@ -73,7 +73,7 @@ class Relay:
         self._sending: set[asyncio.Task[None]] = set()
         servers.on_update(self._pass_on)
 
-    def handlers(self) -> Iterator[_Handler]:
+    def handlers(self) -> Iterator[tuple[str, type[RequestParams], Handle]]:
         """Yield the methods that are answered here."""
         yield "resources/list", PaginatedRequestParams, self._list_resources
         yield "resources/templates/list", PaginatedRequestParams, self._list_templates

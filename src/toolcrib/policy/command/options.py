@@ -109,6 +109,9 @@ def _take_next(option: str, args: Sequence[str], at: int, grammar: Grammar) -> s
     value = args[at]
     if grammar.glued and (option[1:] not in tuple(grammar.apart) or not (value[:1].isdecimal() or option == "-e")):
         raise OddUseError(f"{option} may take no value from the next word; glue it to the option")
+    is_option = value.startswith("--") or (value[:1] == "-" and value[1:] in (*grammar.paths,))
+    if option == "-e" and not (grammar.glued or is_option):  # a pattern is the next word, whatever it begins with
+        return value
     # -5 may stand behind a program that takes such a number: read either way it is harmless
     if value.startswith("-") and value != "-" and not (grammar.number and value[1:].isdecimal() and value.isascii()):
         raise OddUseError(f"the value of {option} begins with a dash; glue it to the option")

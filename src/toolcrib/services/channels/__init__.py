@@ -12,7 +12,7 @@ from pydantic import Field
 
 from toolcrib.config.channels import list_abilities
 from toolcrib.define.approval import Question
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.channel import (
     Abilities,
     Channel,
@@ -25,15 +25,17 @@ from toolcrib.define.channel import (
 )
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
-from toolcrib.define.ports import Workspace, rpc
+from toolcrib.define.ports import Workspace, rpc, work_of
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Feature, TurnCore
+from toolcrib.services.revocation import CHANNEL_DOOR, Revocations
 from toolcrib.services.voice import OpenWorkspaces, Voice
 
 from .admission import Admission
+from .asking import ChatQuestions
 from .desk import MessageDesk
 from .inbox import FileIntake
-from .line import ChannelLine
+from .line import ChannelLine, wait_until_sent
 from .login import ChannelLogins
 from .outbox import Outbox
 from .talk import ChannelTalk, split_text
@@ -45,7 +47,6 @@ log = logging.getLogger("toolcrib")
 ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 
 MAX_POSTS = 20  # that say one thing
-_SENT_SECONDS = 30.0  # in which `send` waits for what it says
 _CLOSE_SECONDS = 5.0
 _OWNERS_ACTIONS = ("channel-list", "thread-list")  # they name chats that not everybody is in
 _ELSEWHERE = ("channelId", "channelIds", "guildId", "threadId")  # parameters that may lead out of a chat
@@ -59,7 +60,10 @@ def mount(core: TurnCore, *, workspaces: Callable[[], OpenWorkspaces]) -> Featur
     def open_workspace(caller: Caller) -> Workspace:
         return opened.open(core.terms_of(caller), caller.session or "")
 
-    inbox = FileIntake(open_workspace, core.find(Voice).hear, lambda: core.config.media.max_mb)
+    inbox = FileIntake(
+        open_workspace, core.find(Voice).hear, lambda: core.config.media.max_mb,
+        lambda caller: str(core.terms_of(caller).inbox),
+    )  # fmt: skip
     service = Channels(core, core.stores.messages, core.channel_kinds, inbox)
 
     async def close() -> None:
@@ -76,17 +80,28 @@ class Channels:
         self, core: TurnCore, store: MessageStore, kinds: Mapping[str, ChannelKind], inbox: FileIntake
     ) -> None:
         self.core, self.store, self._kinds, self.outbox = core, store, kinds, Outbox(core.state)
-        self.admission = Admission(core.settings, store)
-        self.talk = ChannelTalk(core, store, self.admission, inbox)
+        self.admission, self._revocations = (
+            Admission(core.settings, store, core.stores.sessions),
+            core.find(Revocations),
+        )
+        self._revocations.add_door(CHANNEL_DOOR, self.admission.explain_refusal)
         self._lines: dict[str, ChannelLine] = {}
+        questions = ChatQuestions(core.find(Approvals), store, self.admission.explain_refusal, self._lines)
+        self.talk = ChannelTalk(core, questions, self.admission, inbox)
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._detach: Callable[[], None] | None = None
         self._is_open = False
 
+    def list_missing(self) -> list[str]:
+        """Return the channels that the configuration connects and nothing brings."""
+        written = self.core.config.channels.items()
+        return [name for name, each in written if each.enabled and each.connects and name not in self._kinds]
+
     async def open(self) -> None:
         """Start what the configuration names."""
         self._is_open = True
+        self.talk.places |= await self.store.places()
         names = self.core.config.channels
         waiting = {kept.post.media for name in (*names, WEBCHAT) for kept in await self.store.outgoing(name)}
         await self.outbox.sweep(waiting)
@@ -95,7 +110,9 @@ class Channels:
                 self.start(name)
         if await self.store.outgoing(WEBCHAT):
             self.start(WEBCHAT)
-        self._detach = self.core.find(Approvals).on_question(self._show_question)
+        approvals = self.core.find(Approvals)
+        self._detach = approvals.on_question(self._show_question)
+        approvals.answerers.find_rules = self.talk.questions.reaches
 
     def start(self, name: str) -> None:
         """Start a channel of the configuration; what is wrong with it is told by `status`."""
@@ -106,7 +123,10 @@ class Channels:
             log.warning("channels.%s: %s", name, error)
             return
         answer, urgent = partial(self.talk.answer, name, channel), self.talk.is_command
-        line = ChannelLine(name, channel, self.store, answer, is_urgent=urgent, let_go=self.outbox.drop)
+        line = ChannelLine(
+            name, channel, self.store, answer, is_urgent=urgent, let_go=self.outbox.drop,
+            find_principal=partial(self.admission.find_principal, name),
+        )  # fmt: skip
         self._lines[name] = line
         self._tasks[name] = asyncio.create_task(self._keep_going(line))
 
@@ -149,12 +169,16 @@ class Channels:
             await line.channel.close()
         self._lines.clear()
 
-    @rpc("channels.status", scope="read")
-    async def status(self) -> dict[str, Any]:
-        """Tell how every channel of the configuration stands."""
+    @rpc("channels.status", clients="read")
+    async def status(self, caller: Caller = OWNER) -> dict[str, Any]:
+        """Tell how every channel of the configuration stands; to a guest, whether the one they write on works."""
         rows = list[dict[str, Any]]()
         for name, settings in self.core.config.channels.items():
             line = self._lines.get(name)
+            if not self.core.is_owner(caller):
+                if name == caller.channel:
+                    rows.append({"channel": name, "state": line.to_json()["state"] if line else "off"})
+                continue
             row = line.to_json() if line else {"channel": name, "state": "off" if not settings.enabled else "stopped"}
             if settings.enabled and not settings.connects:
                 row["problem"] = f"nothing says how to reach it; there are {', '.join(self._kinds)} (docs/channels.md)"
@@ -164,12 +188,12 @@ class Channels:
             rows.append({**row, "dmPolicy": settings.dm_policy, **({"invitations": waiting} if waiting else {})})
         return {"channels": rows}
 
-    @rpc("channels.people", scope="pair")
+    @rpc("channels.people", clients="pair")
     async def people(self) -> dict[str, Any]:
         """List who was let in by a code, and who waits with one."""
         return {"people": await self.admission.list_people()}
 
-    @rpc("channels.pair", scope="pair")
+    @rpc("channels.pair", clients="pair")
     async def pair(self, code: ChannelName) -> dict[str, Any]:
         """Let in whoever was told this code."""
         known = await self.admission.let_in(code)
@@ -180,13 +204,18 @@ class Channels:
             await self._say(known.channel, Post(chat=known.chat, text="You are let in now. Say what is to be done."))
         return {"channel": known.channel, "sender": known.sender, "name": known.name}
 
-    @rpc("channels.unpair", scope="pair")
+    @rpc("channels.unpair", clients="pair")
     async def unpair(self, channel: ChannelName, sender: Annotated[str, Field(max_length=256)]) -> dict[str, Any]:
-        """Let somebody in no more."""
+        """Let somebody in no more; what goes on for them ends."""
         await self.admission.turn_away(channel, sender)
+        await self._revocations.review()
         return {"channel": channel, "sender": sender}
 
-    @rpc("send", scope="write")
+    @rpc(
+        "send",
+        clients="write",
+        as_tool=work_of("message", {"to": "target", "media": "filename"}, by_hand=True, action="send"),
+    )
     async def send(  # noqa: PLR0913  as the protocol spells it
         self,
         caller: Caller,
@@ -214,7 +243,7 @@ class Channels:
             raise ToolError(f"that takes {len(posts)} messages, and {MAX_POSTS} is the most", code="too_large")
         await self.store.say(line.name, key, posts)
         line.wake()
-        state, told = await self._wait_sent(line.name, key)
+        state, told = await wait_until_sent(self.store, line.name, key)
         if state in ("failed", "uncertain"):
             why = "was refused" if state == "failed" else "may or may not have arrived"
             raise ToolError(f"the message {why}: {told}", code="failed" if state == "failed" else "uncertain")
@@ -278,19 +307,10 @@ class Channels:
         await self.store.say(channel, f"own-{token_hex(12)}", (post,))
         self._lines[channel].wake()
 
-    async def _wait_sent(self, channel: str, key: str) -> tuple[str, str]:
-        """Wait until all posts of a key are done with, and return how the last one is; "queued" after a while."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + _SENT_SECONDS
-        while loop.time() < end:
-            found = await self.store.find_posts(channel, key)
-            if found and all(state in ("sent", "failed", "uncertain") for state, _ in found):
-                return next((each for each in found if each[0] != "sent"), found[-1])
-            await asyncio.sleep(0.05)
-        return "queued", ""
-
     def _show_question(self, question: Question) -> None:
-        found = self.talk.show_question(question)
-        if found is not None and found[0] in self._lines:
-            self._tasks[f"ask {question.id}"] = task = asyncio.create_task(self._say(*found))
+        if question.asker and (place := self.talk.find_place(question.asker)) and place.channel in self._lines:
+            self._lines[place.channel].give_back(place.chat, place.thread)
+        if question.state == "pending":
+            asking = self.talk.questions.ask(question, self.talk.find_origin(question))
+            self._tasks[f"ask {question.id}"] = task = asyncio.create_task(asking)
             task.add_done_callback(lambda _: self._tasks.pop(f"ask {question.id}", None))

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,16 +13,17 @@ from typing import Annotated, Any, NamedTuple, Protocol
 from pydantic import Field
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import Abilities, Button, Post, refuse_action
+from toolcrib.define.channel import Abilities, Button, ChatPlace, Post, refuse_action
 from toolcrib.define.display import quote_short, strip_to_line
 from toolcrib.define.errors import ToolError
-from toolcrib.define.ports import rpc
+from toolcrib.define.ports import ToolWork, rpc
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.services.feature import TurnCore
 
+from .asking import PRESSED
 from .line import ChannelLine
 from .outbox import FILE_BYTES, Outbox
-from .talk import ChannelTalk, ChatPlace, split_text
+from .talk import ChannelTalk, split_text
 from .targets import take_target
 
 DeedKey = Annotated[str, Field(min_length=1, max_length=256)]
@@ -31,6 +33,10 @@ _POSTED = ("send", "reply", "thread-reply", "sendAttachment")
 _MAX_DEEDS = 50  # of a broadcast
 _MAX_BUTTONS, _BUTTON_CHARS, _DATA_BYTES = 50, 64, 64
 _MAX_OPTIONS, _OPTION_CHARS, _QUESTION_CHARS = 12, 100, 300
+_INTERACTIVE = re.compile(
+    "action|button|select|input|picker|checkbox|radio|overflow|submit|toggle|component|custom_?id|callback",
+    re.IGNORECASE,
+)
 _CAPTION_CHARS = 1_000  # a file with more words goes before them
 _NAME_CHARS = 100
 _KEPT_ANSWERS = 1_000
@@ -82,6 +88,29 @@ class Switchboard(Protocol):
     async def say(self, line: ChannelLine, key: str, posts: Sequence[Post], /) -> dict[str, Any]: ...
 
 
+def _to_message_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    given = {name: params[name] for name in ("action", "channel", "dryRun") if params.get(name)}
+    file = {"filename": str(params["file"].get("name"))} if isinstance(params.get("file"), Mapping) else {}
+    return "message", {**(params.get("params") or {}), **file, **given}
+
+
+_READERS = {
+    ("discord", "members"): "discord_members", ("discord", "read"): "discord_history",
+    ("slack", "members"): "slack_members", ("slack", "read"): "slack_history", ("telegram", "chat"): "telegram_chat",
+}  # fmt: skip
+
+
+def _to_channel_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the call of the channel's own tool that does this, else the one of `message`."""
+    reader, to = _READERS.get((str(params.get("channel")), str(params.get("action")))), params.get("to")
+    if reader is None:
+        return _to_message_call(
+            {**params, "params": {**(params.get("params") or {}), **({"target": to} if to else {})}}
+        )
+    chat = "chatId" if reader == "telegram_chat" else "channelId"
+    return reader, {**(params.get("params") or {}), **({chat: to} if to else {})}
+
+
 class MessageDesk:
     """Does what callers may do in chats; what a call has done is not done again for the same call."""
 
@@ -89,7 +118,7 @@ class MessageDesk:
         self._channels, self._core = channels, channels.core
         self._answers = OrderedDict[str, dict[str, Any]]()  # of actions, by key
 
-    @rpc("channels.message", scope="write")
+    @rpc("channels.message", clients="write", as_tool=ToolWork(_to_message_call))
     async def perform(  # noqa: PLR0913  the parameters of a method are its interface
         self,
         caller: Caller,
@@ -120,7 +149,7 @@ class MessageDesk:
                 raise
             return {"ok": False, "error": str(error)}
 
-    @rpc("channels.act", scope="write")
+    @rpc("channels.act", clients="write", as_tool=ToolWork(_to_channel_call))
     async def act(
         self,
         caller: Caller,
@@ -142,7 +171,7 @@ class MessageDesk:
         self._channels.check_reach(caller, action, line, target, rest)
         return await self._do_action(Deed(line, action, target, params=rest))
 
-    @rpc("poll", scope="admin")
+    @rpc("poll", clients="admin")
     async def poll(  # noqa: PLR0913  as the protocol spells it
         self,
         caller: Caller,
@@ -268,6 +297,8 @@ def _write_post(action: str, to: str, params: Mapping[str, Any], can: Abilities,
             raise ToolError(f"there are no {what} on this channel; leave them out", code="unsupported")
     if file is not None and not can.media:
         raise ToolError("this channel carries no files; say it in words", code="unsupported")
+    if _is_interactive(card):
+        raise ToolError("a card with buttons, menus or fields is not sent; use buttons, or plain blocks", code="denied")
     if action == "sendAttachment" and file is None:
         raise ToolError("sendAttachment needs a path or a buffer", code="bad_arguments")
     reply_to = _read_words(params, "replyTo") or (_read_words(params, "messageId") if action == "reply" else "")
@@ -287,6 +318,15 @@ def _write_post(action: str, to: str, params: Mapping[str, Any], can: Abilities,
     )
 
 
+def _is_interactive(card: Any) -> bool:
+    """Tell whether something in a card can be pressed, chosen or filled in."""
+    if isinstance(card, Mapping):
+        kind = card.get("type", "")
+        has_sign = not isinstance(kind, str) or _INTERACTIVE.search(kind) is not None
+        return has_sign or any(_INTERACTIVE.search(str(name)) or _is_interactive(each) for name, each in card.items())
+    return isinstance(card, (list, tuple)) and any(map(_is_interactive, card))
+
+
 def _read_buttons(rows: Any) -> tuple[tuple[Button, ...], ...]:
     """Return rows of buttons. None of them is a command: who presses it must not be made to say /approve."""
     try:
@@ -300,8 +340,8 @@ def _read_buttons(rows: Any) -> tuple[tuple[Button, ...], ...]:
             raise ToolError(
                 f"the button {quote_short(each.text)} has too much or nothing; {most}", code="bad_arguments"
             )
-        if each.data.strip().startswith("/"):
-            raise ToolError("callback_data cannot begin with a slash: that is a command", code="denied")
+        if each.data.strip().startswith(("/", PRESSED)):
+            raise ToolError("callback_data cannot begin with a slash, or as buttons of ours do", code="denied")
     if len(flat) > _MAX_BUTTONS or not all(read):
         raise ToolError(f"{_MAX_BUTTONS} buttons are the most, and no row is empty", code="bad_arguments")
     return read

@@ -26,7 +26,7 @@ _SPOKEN = ("audio/", "video/")  # some send a voice as a video
 class FileIntake:
     """Takes in files; `open_workspace` gives a caller's files, `hear` writes a recording down.
 
-    `max_mb` is what one file may have.
+    `max_mb` is what one file may have, `name_folder` where a person's are kept, "" for the owner's.
     """
 
     def __init__(
@@ -34,27 +34,33 @@ class FileIntake:
         open_workspace: Callable[[Caller], Workspace],
         hear: Callable[[bytes], Awaitable[Transcript]],
         max_mb: Callable[[], int],
+        name_folder: Callable[[Caller], str] = lambda _: "",
     ) -> None:
         self._open_workspace, self._hear, self._max_mb = open_workspace, hear, max_mb
+        self._name_folder = name_folder
 
     async def take_in(
-        self, channel: Channel, caller: Caller, message: HeardMessage, source: str | None
+        self, channel: Channel, caller: Caller, message: HeardMessage, own: str | None, passed_on: str
     ) -> tuple[Text | Image, ...]:
-        """Return what came with a message as the model sees it; what cannot be had is said in its place."""
+        """Return what came with a message as the model sees it; what cannot be had is said in its place.
+
+        `own` is the source of what its sender made, `passed_on` that of what others did: also of any recording that
+        is not known to be the sender's.
+        """
         parts = list[Text | Image]()
         for at, each in enumerate(message.attachments[:_MAX_FILES]):
-            name = _to_name(each)
+            name, source = _to_name(each), passed_on if each.is_forwarded else own
             try:
-                async for part in self._take_one(channel, caller, message, at):
-                    parts.append(part._replace(source=source))
+                async for part in self._take_one(channel, caller, message, at, passed_on):
+                    parts.append(part if part.source else part._replace(source=source))
             except (ToolError, OSError) as error:
                 parts.append(Text(f"[{name} came with this message and could not be taken: {error}]", source))
         if (left := len(message.attachments) - _MAX_FILES) > 0:
-            parts.append(Text(f"[{left} more files came with this message; {_MAX_FILES} are taken]", source))
+            parts.append(Text(f"[{left} more files came with this message; {_MAX_FILES} are taken]", own))
         return tuple(parts)
 
     async def _take_one(
-        self, channel: Channel, caller: Caller, message: HeardMessage, at: int
+        self, channel: Channel, caller: Caller, message: HeardMessage, at: int, passed_on: str
     ) -> AsyncIterator[Text | Image]:
         file, most = message.attachments[at], self._max_mb()
         if file.size > most << 20:
@@ -68,12 +74,13 @@ class FileIntake:
         elif file.mime.startswith(_SPOKEN):
             heard = await self._hear(data)
             said = heard.text or "(nothing was understood)"
-            yield Text(f"[transcript of a voice message, {heard.seconds:.0f} s]\n{said}")
+            what, source = ("voice message", None) if file.is_spoken else ("recording", passed_on)
+            yield Text(f"[transcript of a {what}, {heard.seconds:.0f} s]\n{said}", source)
 
     async def _keep(self, caller: Caller, message: HeardMessage, at: int, data: bytes) -> str:
         """Write a file where the caller's tools find it; the same one has the same place when it comes again."""
         workspace = self._open_workspace(caller)
-        folder = f"{FOLDER}/{caller.channel}-{_digest(message.chat)}"
+        folder = self._name_folder(caller) or f"{FOLDER}/{caller.channel}-{_digest(message.chat)}"
         path = f"{folder}/{_digest(message.id)}-{at}-{_to_name(message.attachments[at])}"
         try:
             there = (await workspace.list(folder, most=_MAX_LISTED)).entries

@@ -10,14 +10,18 @@ from typing import Any, Literal
 from toolcrib.define.channel import Channel, HeardMessage, KeptMessage, KeptPost, MessageStore, Post, PostState
 from toolcrib.define.errors import ToolError
 
+from .places import MAX_WAITING, ChannelPlaces, PlaceOwner
+
 log = logging.getLogger("toolcrib")
 
+_SENT_SECONDS = 30.0  # in which is waited for what is said
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 300.0
-_MAX_CHATS = 64  # chats that are answered at once
 _MAX_LINED_UP, _PAGE = 1_000, 50  # chats that wait for that, and messages of one that are not left in the store
 
 # Answers one message; returns what is to be said.
 AnswerMessage = Callable[[KeptMessage], Awaitable[Sequence[Post]]]
+# Says who writes, as far as places go by it.
+FindPlaceOwner = Callable[[HeardMessage], Awaitable[PlaceOwner]]
 LineState = Literal["connecting", "connected", "waiting", "stopped"]
 
 
@@ -34,6 +38,7 @@ class ChannelLine:
         *,
         is_urgent: Callable[[HeardMessage], bool] = lambda _: False,
         let_go: Callable[[str], Awaitable[None]] | None = None,
+        find_principal: FindPlaceOwner | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name, self.channel, self._store, self._answer = name, channel, store, answer
@@ -45,7 +50,7 @@ class ChannelLine:
         self._queues = dict[str, deque[KeptMessage]]()  # by chat: what is lined up
         self._behind = set[str]()  # chats of which more is in the store
         self._drained = asyncio.Event()
-        self._answering = asyncio.Semaphore(_MAX_CHATS)
+        self._places, self._find_principal = ChannelPlaces(), find_principal
 
     async def run(self) -> None:
         """Work until it is cancelled, or the store fails; begun again, it takes up whatever is unanswered."""
@@ -60,6 +65,10 @@ class ChannelLine:
     def wake(self) -> None:
         """Have it look for what is to be said."""
         self._written.set()
+
+    def give_back(self, chat: str, thread: str) -> None:
+        """Let others have the place of a turn that waits for a person."""
+        self._places.give_back(f"{chat}\n{thread}")
 
     def to_json(self) -> dict[str, Any]:
         """Return how it stands."""
@@ -109,23 +118,35 @@ class ChannelLine:
         """Put a message behind those of its chat; of a chat that says much, what is behind them waits in the store."""
         chat = _name_chat(kept)
         if chat not in self._queues:
-            while len(self._queues) >= _MAX_LINED_UP:
+            who = await self._find_principal(kept.message) if self._find_principal else None
+            if not self._places.has_room(who):
+                await self._leave_out(kept, who)
+                return
+            while who is not None and len(self._queues) >= _MAX_LINED_UP:
                 self._drained.clear()
                 await self._drained.wait()
             self._queues[chat] = deque((kept,))
-            group.create_task(self._answer_chat(chat))
+            group.create_task(self._answer_chat(chat, who))
         elif chat not in self._behind and len(self._queues[chat]) < _PAGE:
             self._queues[chat].append(kept)
         else:
             self._behind.add(chat)
 
-    async def _answer_chat(self, chat: str) -> None:
+    async def _leave_out(self, kept: KeptMessage, who: PlaceOwner) -> None:
+        log.warning("%s: %d conversations of %s wait already", self.name, MAX_WAITING, who or "strangers")
+        text = f"{MAX_WAITING} of your conversations wait already; say it again when one was answered."
+        post = Post(chat=kept.message.chat, thread=kept.message.thread, text=text)
+        await self._store.answer(self.name, kept.number, (post,) if who else ())
+        self.wake()
+
+    async def _answer_chat(self, chat: str, who: PlaceOwner) -> None:
         """Answer what was said in one chat, one after the other."""
         queue = self._queues[chat]
-        async with self._answering:
+        async with self._places.wait(chat, who):
             while queue:
                 kept = queue[0]
-                await self._answer_one(kept)
+                async with self._places.take(chat, who):
+                    await self._answer_one(kept)
                 queue.popleft()
                 if not queue:
                     await self._line_up_behind(chat, kept)
@@ -202,6 +223,18 @@ class ChannelLine:
         await self._store.move_post(kept.number, state, told=told)
         if kept.post.media and self._let_go is not None:
             await self._let_go(kept.post.media)
+
+
+async def wait_until_sent(store: MessageStore, channel: str, key: str) -> tuple[str, str]:
+    """Wait until all posts of a key are done with, and return how the last one is; "queued" after a while."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _SENT_SECONDS
+    while loop.time() < end:
+        found = await store.find_posts(channel, key)
+        if found and all(state in ("sent", "failed", "uncertain") for state, _ in found):
+            return next((each for each in found if each[0] != "sent"), found[-1])
+        await asyncio.sleep(0.05)
+    return "queued", ""
 
 
 def _name_chat(kept: KeptMessage) -> str:

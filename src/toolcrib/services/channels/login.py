@@ -10,7 +10,7 @@ from pydantic import Field
 from toolcrib.define.caller import Caller
 from toolcrib.define.channel import Channel, HeardMessage, Identified, MessageStore, PhoneLogin, SignedIn
 from toolcrib.define.errors import ToolError
-from toolcrib.define.ports import rpc
+from toolcrib.define.ports import rpc, work_of
 from toolcrib.services.feature import TurnCore
 
 from .line import ChannelLine
@@ -45,11 +45,11 @@ class ChannelLogins:
     def __init__(self, core: TurnCore, channels: WorkingChannels) -> None:
         self._core, self._channels, self._kinds = core, channels, core.channel_kinds
 
-    @rpc("channels.list", scope="read")
-    async def list(self) -> dict[str, Any]:
-        """List the channels that there can be, which are configured, and what each can do."""
-        rows = []
-        for name in sorted({*self._kinds, *self._core.config.channels}):
+    @rpc("channels.list", clients="read")
+    async def list(self, caller: Caller) -> dict[str, Any]:
+        """List the channels that there can be, which are configured, and what each can do; to a guest, their own."""
+        rows, names = [], {*self._kinds, *self._core.config.channels}
+        for name in sorted(names if self._core.is_owner(caller) else names & {caller.channel or ""}):
             settings, kind = self._core.config.channels.get(name), self._kinds.get(name)
             row: dict[str, Any] = {"channel": name, "configured": settings is not None and settings.connects}
             if kind is not None:
@@ -59,7 +59,7 @@ class ChannelLogins:
             rows.append(row)
         return {"channels": rows}
 
-    @rpc("channels.login", scope="admin")
+    @rpc("channels.login", clients="admin")
     async def login(self, channel: LoginChannel) -> dict[str, Any]:
         """Check the credentials of a channel now, and tell as whom we are there; one that was ended begins again."""
         line = self._find_line(channel)
@@ -84,7 +84,7 @@ class ChannelLogins:
             self._channels.start(channel)
         return {"channel": channel, "ok": True, "as": told}
 
-    @rpc("channels.logout", scope="admin")
+    @rpc("channels.logout", clients="admin")
     async def logout(self, channel: LoginChannel) -> dict[str, Any]:
         """End a channel until it is logged in, or the gateway starts again; forget its cursor, and a token it got."""
         line = self._find_line(channel)
@@ -105,7 +105,12 @@ class ChannelLogins:
 
     # A number, proven by a code
 
-    @rpc("web.login.start", scope="write")
+    @rpc(
+        "web.login.start",
+        clients="admin",
+        tools="write",
+        as_tool=work_of("whatsapp_login", action="start"),
+    )
     async def begin_phone(
         self,
         caller: Caller,
@@ -121,7 +126,7 @@ class ChannelLogins:
         way = "is told in a call" if method == "voice" else "comes by SMS"
         return {"connected": False, "message": f"A code {way} to {await phone.identify()}. Take it with wait."}
 
-    @rpc("web.login.wait", scope="write")
+    @rpc("web.login.wait", clients="admin", tools="write", as_tool=work_of("whatsapp_login", action="wait"))
     async def finish_phone(
         self,
         caller: Caller,
@@ -144,7 +149,7 @@ class ChannelLogins:
         who = await phone.identify()
         return {"connected": is_there, "message": f"{who} is {'registered' if is_there else 'not registered yet'}"}
 
-    @rpc("web.login.status", scope="read")
+    @rpc("web.login.status", clients="read")
     async def tell_phone(self, caller: Caller) -> dict[str, Any]:
         """Tell whether the number is registered."""
         return await self.finish_phone(caller)

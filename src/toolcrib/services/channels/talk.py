@@ -8,14 +8,15 @@ Commands act for who wrote them, with the rights that they have there and no oth
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import Abilities, Button, Channel, HeardMessage, KeptMessage, MessageStore, Post
+from toolcrib.define.channel import Abilities, Channel, ChatPlace, HeardMessage, KeptMessage, Post
 from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Message
@@ -26,20 +27,22 @@ from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
 from toolcrib.services.chat_run import Past
 from toolcrib.services.feature import TurnCore
+from toolcrib.services.revocation import Revocations
 from toolcrib.services.session_desk import SessionDesk
 from toolcrib.services.sessions import Sessions
 from toolcrib.services.standing import CurrentVerdicts
 
 from .admission import Admission
+from .asking import OWNER_IS_ASKED, ChatQuestions, is_button
 from .inbox import FileIntake
 
 log = logging.getLogger("toolcrib")
 
-_COMMAND = re.compile(r"/([a-z]+)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 _TYPING_SECONDS = 4.0
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
-_MAX_INVITATIONS = 20
+_MAX_INVITATIONS, _KNOCK_SECONDS = 20, 3_600.0
 _DAY = 86_400  # seconds
 _TERM = re.compile(r"([1-9][0-9]{0,5})([mhx])")  # minutes, hours, or how often
 _HELP = "/status, /stop, /new, /why TOOL, /approve ID [session, 10m or 5x], /deny ID"
@@ -47,24 +50,18 @@ _NO_TEXT = "There is nothing that I can read in that message: no text, picture, 
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."
 
 
-class ChatPlace(NamedTuple):
-    """Where a session is answered now."""
-
-    channel: str
-    chat: str
-    thread: str
-    caller: Caller
-
-
 class ChannelTalk:
     """Answers the messages of all channels."""
 
-    def __init__(self, core: TurnCore, store: MessageStore, admission: Admission, inbox: FileIntake) -> None:
-        self._core, self._store, self._admission, self._inbox = core, store, admission, inbox
+    def __init__(self, core: TurnCore, questions: ChatQuestions, admission: Admission, inbox: FileIntake) -> None:
+        self._core, self.questions, self._admission, self._inbox = core, questions, admission, inbox
+        self._store = core.stores.messages
         self._chats, self._approvals = core.find(Chats), core.find(Approvals)
+        self._revocations = core.find(Revocations)
         self._desk, self._sessions = core.find(SessionDesk), core.find(Sessions)
         self.invitations: dict[tuple[str, str], tuple[str, str]] = {}  # by channel and chat: who, and why it waits
-        self._places: dict[str, ChatPlace] = {}  # by session: where it was last written from
+        self._knocks: dict[str, float] = {}  # by channel: when an owner was last told of strangers
+        self.places: dict[str, ChatPlace] = {}  # by session: where it was last written from
         self._commands: dict[str, Callable[[Caller, str], Awaitable[str]]] = {
             "status": self._tell_status,
             "stop": self._stop,
@@ -76,8 +73,10 @@ class ChannelTalk:
         }
 
     def is_command(self, message: HeardMessage) -> bool:
-        """Tell whether a message waits for nobody before it: it is a command, typed or pressed."""
-        found = _COMMAND.fullmatch(message.pressed or message.text.strip())
+        """Tell whether a message waits for nobody before it: a command that is typed, or a button of ours."""
+        if message.pressed:
+            return is_button(message.pressed)
+        found = _COMMAND.fullmatch(message.text.strip())
         return found is not None and found[1] in self._commands
 
     async def answer(self, name: str, channel: Channel, kept: KeptMessage) -> Sequence[Post]:
@@ -91,21 +90,28 @@ class ChannelTalk:
         if guest.caller is None:
             if not guest.code:
                 return ()
+            await self._tell_of_knock(name)
             return (replace(back, text=f"I do not know you yet. My owner can let you in with the code {guest.code}."),)
-        if self.is_command(message):
-            said = message.pressed or message.text.strip()
+        await self.questions.note_place(guest.caller, message)
+        if self.is_command(message) and (
+            said := await self.questions.read_button(guest.caller, message.pressed)
+            if message.pressed
+            else message.text.strip()
+        ):
             return self._cut(back, await self._obey(guest.caller, said), channel.abilities)
         if message.pressed:  # a button of `message`: its data is what was said
             message = replace(message, text=message.pressed)
-        if not message.text.strip() and not message.attachments:
+        if not (message.text + message.forwarded).strip() and not message.attachments:
             return (replace(back, text=_NO_TEXT),)
-        self._places[guest.caller.session or ""] = ChatPlace(name, message.chat, message.thread, guest.caller)
+        await self._keep_place(guest.caller.session or "", ChatPlace(name, message.chat, message.thread, guest.caller))
         typing = asyncio.create_task(self._show_typing(channel, message))
         try:
             words = await self._take_turn(name, channel, guest.caller, kept._replace(message=message))
         finally:
             typing.cancel()
             await asyncio.wait((typing,))
+        if await self._revocations.explain(guest.caller):  # since it was asked
+            return ()
         return () if words.strip() in ("", *_NO_NEWS) else self._cut(back, words, channel.abilities)
 
     async def _take_invitation(self, name: str, channel: Channel, message: HeardMessage) -> None:
@@ -123,28 +129,47 @@ class ChannelTalk:
         if len(self.invitations) < _MAX_INVITATIONS:
             self.invitations[name, message.chat] = (message.sender.id or "", why)
 
+    async def _tell_of_knock(self, name: str) -> None:
+        """Tell an owner in their own chat that strangers write, once an hour and channel at most."""
+        mine = (each for each in self.places.values() if each.channel == name and each.caller.group is None)
+        place, now = next((each for each in mine if self._core.is_owner(each.caller)), None), time.time()
+        if place is not None and now - self._knocks.get(name, 0.0) >= _KNOCK_SECONDS:
+            self._knocks[name] = now
+            text = (
+                "A stranger wrote and got a code. `toolcrib channels pair` lists who waits; I tell of it once an hour."
+            )
+            await self._store.say(name, f"knock-{int(now)}", (Post(chat=place.chat, thread=place.thread, text=text),))
+
     def list_invitations(self, name: str) -> list[dict[str, str]]:
         """Return the chats that somebody invites to, and why they were not joined."""
         found = ((chat, told) for (channel, chat), told in self.invitations.items() if channel == name)
         return [{"chat": chat, "sender": sender, "problem": why} for chat, (sender, why) in found]
 
+    async def _keep_place(self, session: str, place: ChatPlace) -> None:
+        if self.places.get(session) != place:
+            self.places[session] = place
+            await self._store.keep_place(session, place)
+
     def find_place(self, caller: Caller) -> ChatPlace | None:
         """Return the chat that a caller is answered in, or the one that it works for; None where it is in none."""
         for session in (caller.session, *reversed(caller.parents)):
-            place = self._places.get(session or "")
+            place = self.places.get(session or "")
             if place is not None and (place.channel, place.caller.group) == (caller.channel, caller.group):
                 # two owners may share a session, and each has a chat of their own
                 return place if caller.group or place.caller.sender == caller.sender else None
         return None
 
-    def show_question(self, question: Question) -> tuple[str, Post] | None:
-        """Return the channel and the post in which a question is asked; None where no chat is the place for it."""
-        place = self._places.get(question.asker.session or "") if question.asker else None
-        if place is None or question.state != "pending":
-            return None
-        buttons = ((Button("Allow once", f"/approve {question.id}"), Button("Refuse", f"/deny {question.id}")),)
-        text = f"{question.shown}\n\nMay it run? /approve {question.id} or /deny {question.id}"
-        return place.channel, Post(chat=place.chat, thread=place.thread, text=text, buttons=buttons)
+    def list_here(self, caller: Caller) -> tuple[str, ...]:
+        """Return what the chat that a caller is answered in may be called, its own id first."""
+        place, who = self.find_place(caller), caller.sender
+        said = (place.chat, place.thread) if place else ()
+        known = (*said, caller.group) if caller.group or who is None else (*said, who.id, who.e164)
+        return tuple(dict.fromkeys(each for each in known if each))
+
+    def find_origin(self, question: Question) -> tuple[str, Post] | None:
+        """Return the channel, and what is said there, where a question came from; None where that is no chat."""
+        place = self.places.get(question.asker.session or "") if question.asker else None
+        return place and (place.channel, Post(chat=place.chat, thread=place.thread, text=OWNER_IS_ASKED))
 
     def _cut(self, back: Post, words: str, abilities: Abilities) -> tuple[Post, ...]:
         return tuple(replace(back, text=piece) for piece in split_text(words, abilities.longest))
@@ -167,9 +192,15 @@ class ChannelTalk:
     async def _write_message(self, name: str, channel: Channel, caller: Caller, message: HeardMessage) -> Message:
         """Return what was said as a message of the turn: who speaks in a group stands before it, as data."""
         source = None if self._core.is_owner(caller) else f"message:{name}"
-        files = await self._inbox.take_in(channel, caller, message, source)
-        text = strip(message.text)
-        content = (*((Text(text, source),) if text.strip() else ()), *files)
+        passed_on = f"message:forwarded/{name}"  # whoever passes it on: it is not their word
+        files = await self._inbox.take_in(channel, caller, message, source, passed_on)
+        words = (Text(strip(message.text), source), Text(strip(message.forwarded), passed_on))
+        content = tuple(
+            part._replace(text=fence(part.text, passed_on, new_token()))
+            if isinstance(part, Text) and part.source == passed_on
+            else part
+            for part in (*(each for each in words if each.text.strip()), *files)
+        )
         if message.kind == "dm":
             return Message(role="user", content=content)
         who = message.sender
@@ -199,6 +230,7 @@ class ChannelTalk:
     async def _tell_status(self, caller: Caller, rest: str) -> str:
         told = await self._sessions.status(caller, caller.session or "")
         running = "at work" if told["running"] else "idle"
+        running += f". {OWNER_IS_ASKED}" if self._approvals.waits_in(caller.session or "") else ""
         return f"{told['model'] or 'no model'}, {told['messages']} messages, {told['tokens']} tokens, {running}"
 
     async def _stop(self, caller: Caller, rest: str) -> str:
@@ -206,6 +238,8 @@ class ChannelTalk:
         return "stopped" if told["aborted"] else "nothing runs here"
 
     async def _begin_anew(self, caller: Caller, rest: str) -> str:
+        if caller.group is not None and not self._core.is_owner(caller):
+            raise ToolError("only the owner begins anew in a group", code="denied")
         await self._chats.abort(caller, caller.session or "main")
         await self._chats.settle(5.0)
         await self._desk.reset(caller, caller.session or "")
@@ -242,9 +276,13 @@ class ChannelTalk:
     async def _answer_question(self, caller: Caller, id: str, answer: Any, **how: Any) -> str:
         if not id:
             waiting = await self._approvals.waiting(caller)
+            if caller.group is not None:
+                return OWNER_IS_ASKED if waiting else "nothing waits for your answer"
             return "\n".join(f"{each['id']}  {each['tool']}" for each in waiting) or "nothing waits for your answer"
+        if answer != "no":
+            await self.questions.check_shown(caller, id)
         told = await self._approvals.answer(caller, id, answer, **how)
-        return f"{told['tool']}: {told['state']}"
+        return told["state"] if caller.group is not None else f"{told['tool']}: {told['state']}"
 
 
 def split_text(text: str, longest: int) -> list[str]:

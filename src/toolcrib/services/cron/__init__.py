@@ -5,22 +5,23 @@ what they had then, by what they have today, and by what the job itself leaves o
 """
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from secrets import token_hex
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from toolcrib.define.approval import name_of, person_of
+from toolcrib.define.approval import name_of
 from toolcrib.define.caller import Caller
-from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import Bus
 from toolcrib.define.job import (
+    DeliveredPart,
+    EventPayload,
     Job,
     JobRun,
     JobSpec,
@@ -31,16 +32,19 @@ from toolcrib.define.job import (
     normalize_job,
     read_job,
 )
-from toolcrib.define.ports import Scope, rpc
+from toolcrib.define.log import read_sources
+from toolcrib.define.ports import Scope, ToolWork, rpc, work_of
 from toolcrib.define.result import Text
-from toolcrib.define.schedule import AtSchedule, CronSchedule, find_zone, first_slot, with_anchor
-from toolcrib.define.schema.annotations import JsonObject, JsonValue
+from toolcrib.define.schedule import AtSchedule, CronSchedule, first_slot, with_anchor
+from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import SessionKey
+from toolcrib.define.taint import join_sources
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer
 from toolcrib.policy.explain import caller_json, verdict_json
-from toolcrib.policy.resolve import agent_of, resolve
+from toolcrib.policy.resolve import agent_of, later_caller, resolve
 from toolcrib.services.chat import Chats
+from toolcrib.services.chat_run import ChatRun, Past
 from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.services.subagents.service import parse_effort
@@ -49,8 +53,12 @@ from toolcrib.threads import in_thread
 from . import slots
 from .beat import Beats, describe_beat, is_beat
 from .clock import JobClock, JobWorld
+from .deliver import Delivery
 from .slots import RunEnd
 from .work import JobWork, bounds_of, caller_of, session_of, work_in
+from .written import JobQuery, find_local_zone, merge, no_job, pick_id
+
+log = logging.getLogger("toolcrib")
 
 _MAX_JOBS, _MAX_GUEST_JOBS = 1_000, 50  # of everybody, and of one who is not the owner
 _MAX_RUNS = 10_000  # that are looked through
@@ -61,29 +69,8 @@ _CONTENT = ("schedule", "payload", "tools", "agentId", "sessionTarget")  # what 
 JobId = Annotated[str, Field(max_length=64)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobQuery:
-    """A job as it is written here: its own fields, or all of it as `job`."""
-
-    job: JsonObject | None = None
-    data: JsonObject | None = None
-    name: str | None = None
-    description: str | None = None
-    agentId: str | None = None  # noqa: N815  as the protocol spells it
-    enabled: JsonValue | None = None
-    deleteAfterRun: bool | None = None  # noqa: N815
-    schedule: JsonObject | None = None
-    sessionTarget: str | None = None  # noqa: N815
-    wakeMode: str | None = None  # noqa: N815
-    payload: JsonObject | None = None
-    isolation: JsonObject | None = None
-    tools: JsonObject | None = None
-    catchUp: bool | None = None  # noqa: N815
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what was written."""
-        every = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: value for name, value in every.items() if value is not None}
+def _to_add_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    return "cron", {"action": "add", "job": params.get("job") or params}
 
 
 def mount(
@@ -103,11 +90,14 @@ class Cron:
     def __init__(
         self, core: TurnCore, work: JobWork, now: Callable[[], float], pause: Callable[[float], Awaitable[None]]
     ) -> None:
-        self._core, self._work, self._bus, self._chats = core, work, core.find(Bus), core.find(Chats)
+        self._core, self._bus, self._chats = core, core.find(Bus), core.find(Chats)
+        self._delivery = Delivery(core)
+        self._answering = set[asyncio.Task[None]]()
         self._store: JobStore = core.stores.jobs
         world = JobWorld(
             perform=self._perform,
             tell=self._tell,
+            tell_gone=lambda job: self._publish(job, {"action": "removed"}),
             forget=self._forget,
             most=self._most,
             prepare=lambda: self.beats.follow_settings(),
@@ -116,8 +106,16 @@ class Cron:
             pause=pause,
         )
         self.clock = JobClock(self._store, world)
-        self.beats = Beats(core, self.clock)
-        self.close, self._left = self.clock.close, list[tuple[Job, JobRun]]()
+        self.beats = Beats(core, self.clock, self._delivery)
+        self._work = replace(work, look=self.beats.look)
+        self._left = list[tuple[Job, JobRun]]()
+
+    async def close(self) -> None:
+        """Look no more, and stop what runs."""
+        for task in self._answering:
+            task.cancel()
+        await asyncio.gather(*self._answering, return_exceptions=True)
+        await self.clock.close()
 
     def start(self) -> None:
         """Run jobs from now on, and go on with the runs that were rebound."""
@@ -131,26 +129,28 @@ class Cron:
         jobs = {job.id: job for job in await self._list()}
         for run in await self._store.runs("", most=_MAX_RUNS):
             job = jobs.get(run.job)
-            if job is not None and session_of(job, run.id) == session and self._work.is_known(job.author):
+            if job is not None and session_of(job, run.id) == session:
+                if await self._work.explain_refusal(job.author):
+                    return None
                 self._left.append((job, run))
                 return bounds_of(job)
         return None
 
     # methods
 
-    @rpc("cron.status", scope="read")
+    @rpc("cron.status", clients="read")
     async def status(self, caller: Caller) -> dict[str, Any]:
         """Say how many jobs the caller has, and when the clock looks next."""
         jobs = await self._visible(caller)
         times = [at for job in jobs if (at := self._next_of(job)) is not None] if self._core.config.cron.enabled else []
         return {
             "enabled": self._core.config.cron.enabled,
-            "storePath": str(self._core.state or ""),
+            **({"storePath": str(self._core.state or "")} if self._core.is_owner(caller) else {}),
             "jobs": len(jobs),
             "nextWakeAtMs": min(times, default=None),
         }
 
-    @rpc("cron.list", scope="read")
+    @rpc("cron.list", clients="read")
     async def list_jobs(
         self,
         caller: Caller,
@@ -171,15 +171,18 @@ class Cron:
             await in_thread(foresee)  # a day's walk through a crontab takes its time
         return {"jobs": rows}
 
-    @rpc("cron.add", scope="write")
+    @rpc("cron.add", clients="admin", tools="write", as_tool=ToolWork(_to_add_call), starts_turn=True)
     async def add(self, caller: Caller, rights: Collection[Scope], query: JobQuery) -> dict[str, Any]:
         """Make a job. It runs as whoever makes it, with no more than they have now, nor than they have then."""
         written = normalize_job(query.to_json()) or {}
         spec = self._check(caller, rights, read_job(complete_job(written)))
         now = self.clock.now_ms()
         self._check_count(caller, await self._list())
-        who = replace(caller, agent=spec.agent_id or caller.agent)
+        # what the owner leaves for later from a device of theirs is the owner's, also when the device is gone
+        who = replace(caller, agent=spec.agent_id or caller.agent, door=caller.door if caller.channel else "")
         home, words = self._home_of(who), self._core.host.message(caller, "")
+        place = self._delivery.find_place(caller)
+        self._delivery.check(replace(who, session=home or None), spec.payload, place)
         if spec.session_target == "main" and not home:
             raise ToolError("there is no session here that could be told; let the job have one of its own")
         job = Job(
@@ -188,6 +191,7 @@ class Cron:
             author=who,
             had=self._tools_of(who),
             home=home,
+            place=place,
             source=next((part.source for part in words.content if isinstance(part, Text)), None) or "",
             created_ms=now,
             updated_ms=now,
@@ -197,7 +201,13 @@ class Cron:
         made, _ = await self._store.change(job.id, lambda _: (slots.plan(job, now), None))
         return self._tell_changed(made or job, "added")
 
-    @rpc("cron.update", scope="write")
+    @rpc(
+        "cron.update",
+        clients="admin",
+        tools="write",
+        as_tool=work_of("cron", {"id": "jobId"}, action="update"),
+        starts_turn=True,
+    )
     async def update(
         self,
         caller: Caller,
@@ -207,18 +217,22 @@ class Cron:
         jobId: JobId = "",  # noqa: N803
     ) -> dict[str, Any]:
         """Change a job; null takes a field away. A model leaves it no more than it has itself."""
-        job = await self._find(caller, id or jobId)
+        job = await self._find(caller, pick_id(id, jobId))
         change = normalize_job(patch, fills=False) or {}
         has = None if "admin" in rights else frozenset(self._tools_of(caller))
         now = self.clock.now_ms()
 
         def step(known: Job | None) -> tuple[Job | None, JobRun | None]:
             if known is None:
-                raise _no_job(job.id)
-            spec = self._check(caller, rights, read_job(complete_job(_merge(known.spec, change))), known)
+                raise no_job(job.id)
+            spec = self._check(caller, rights, read_job(complete_job(merge(known.spec, change))), known)
+            if spec.payload != known.spec.payload:
+                self._delivery.check(replace(known.author, session=known.home or None), spec.payload, known.place)
             fresh = replace(known, spec=spec, updated_ms=now)
             if has is not None and any(key in change for key in _CONTENT):
-                fresh = replace(fresh, had=tuple(name for name in known.had if name in has))
+                through = later_caller(replace(caller, made_through=known.author.made_through), "").made_through
+                author = replace(known.author, made_through=through)
+                fresh = replace(fresh, author=author, had=tuple(name for name in known.had if name in has))
             if spec.schedule != known.spec.schedule or (spec.enabled and not known.spec.enabled):
                 anchor = known.anchor_ms if spec.schedule == known.spec.schedule else now
                 begun = slots.begin_state(with_anchor(spec.schedule, anchor), now)
@@ -229,7 +243,7 @@ class Cron:
         changed, _ = await self._store.change(job.id, step)
         return self._tell_changed(changed or job, "updated")
 
-    @rpc("cron.remove", scope="write")
+    @rpc("cron.remove", clients="admin", tools="write", as_tool=work_of("cron", {"id": "jobId"}, action="remove"))
     async def remove(
         self,
         caller: Caller,
@@ -237,7 +251,7 @@ class Cron:
         jobId: JobId = "",  # noqa: N803
     ) -> dict[str, Any]:
         """Take a job away, and what was kept of its runs; one that runs comes to its end."""
-        wanted = (id or jobId).strip()
+        wanted = pick_id(id, jobId)
         job = next((each for each in await self._visible(caller) if each.id == wanted), None)
         if job is None:
             return {"ok": True, "removed": False}
@@ -246,7 +260,13 @@ class Cron:
         self._publish(job, {"action": "removed"})
         return {"ok": True, "removed": True}
 
-    @rpc("cron.run", scope="write")
+    @rpc(
+        "cron.run",
+        clients="admin",
+        tools="write",
+        as_tool=work_of("cron", {"id": "jobId", "mode": ""}, action="run"),
+        starts_turn=True,
+    )
     async def run_now(
         self,
         caller: Caller,
@@ -256,7 +276,7 @@ class Cron:
         wait: Annotated[bool, "until it has ended"] = False,
     ) -> dict[str, Any]:
         """Run a job now: where it is due, or whatever its schedule says when forced."""
-        job = await self._find(caller, id or jobId)
+        job = await self._find(caller, pick_id(id, jobId))
         begun = await self.clock.run_now(job, is_forced=mode == "force")
         if isinstance(begun, str):
             return {"ok": True, "ran": False, "reason": begun}
@@ -266,7 +286,7 @@ class Cron:
         told = {"status": end.status, "summary": end.summary, "error": end.error}
         return {"ok": True, "ran": True} | {name: value for name, value in told.items() if value}
 
-    @rpc("cron.runs", scope="read")
+    @rpc("cron.runs", clients="read")
     async def runs(
         self,
         caller: Caller,
@@ -275,12 +295,12 @@ class Cron:
         limit: Annotated[int, Field(ge=1, le=5_000)] = 200,
     ) -> dict[str, Any]:
         """List the latest runs of a job, or of all that the caller has, the latest first."""
-        wanted = id or jobId
+        wanted = pick_id(id, jobId)
         known = {(await self._find(caller, wanted)).id} if wanted else {job.id for job in await self._visible(caller)}
         runs = await self._store.runs(wanted, most=limit if wanted else _MAX_RUNS)
         return {"entries": [self._run_json(run) for run in runs if run.job in known][:limit]}
 
-    @rpc("cron.explain", scope="read")
+    @rpc("cron.explain", clients="read")
     async def explain(self, caller: Caller, id: JobId, tool: Annotated[str, "only this one"] = "") -> dict[str, Any]:
         """Say for every tool whether a job may use it, and why."""
         job = await self._find(caller, id)
@@ -294,21 +314,38 @@ class Cron:
         told |= {"steps": [asdict(step) for step in belt.steps(tool)]} if tool else {}
         return await self._core.find(CurrentVerdicts).apply(who, told, tools)
 
-    @rpc("wake", scope="write")
+    @rpc("wake", clients="write", as_tool=work_of("cron", by_hand=True, action="wake"), starts_turn=True)
     async def wake(
         self, caller: Caller, text: Annotated[str, Field(min_length=1)], mode: WakeMode = "next-heartbeat"
     ) -> dict[str, Any]:
         """Tell the caller's main session something; `now` has it answered at once, else the next beat or turn does."""
+        if not text.strip():
+            raise ToolError("the text is blank; say what the session is to be told", code="bad_arguments")
         home = self._home_of(caller)
         if not home or caller.parents:
             raise ToolError("there is no session here that could be woken", code="denied")
         message = replace(self._core.host.message(caller, f"[System event] {text}"), at=self.clock.now_ms() / 1000)
         if mode == "now":
-            request = TurnRequest(message=message, caller=replace(caller, session=home, provider=None, model=None))
-            await self._chats.begin(caller, request, token_hex(8))
+            request = TurnRequest(message=message, caller=later_caller(caller, home))
+            begun = await self._chats.begin(caller, request, token_hex(8))
+            if not isinstance(begun, Past):
+                task = asyncio.create_task(
+                    self._tell_answer(request.caller, begun[0], self._delivery.find_place(caller))
+                )
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
         else:
             await self._core.host.tell(home, message)
         return {"ok": True}
+
+    async def _tell_answer(self, caller: Caller, run: ChatRun, place: tuple[str, ...]) -> None:
+        """Say in its chat what a session answers that was woken."""
+        end = await self._chats.wait_for_end(run)
+        words = end.text if end is not None else f"That did not work: {run.error()}"
+        sources = await read_sources(self._core.stores.sessions, run.session)
+        said = Text(words, join_sources(sources) or None)
+        if why := await self._delivery.say(caller, DeliveredPart(), place, said):
+            log.warning("what was answered to a wake in %s was not delivered: %s", run.session, why)
 
     # who may what
 
@@ -319,18 +356,14 @@ class Cron:
         return [job for job in await self._store.list_all() if not is_beat(job)]
 
     def _is_theirs(self, caller: Caller, job: Job) -> bool:
-        if self._core.is_owner(caller) and not caller.parents:
-            return True
-        person = person_of(caller)
-        same_session = bool(caller.session) and caller.session == job.author.session
-        return not caller.parents and person == person_of(job.author) if person else same_session
+        return not caller.parents and self._core.is_theirs(caller, job.author)
 
     async def _find(self, caller: Caller, id: str) -> Job:
         wanted = id.strip()
         jobs = await self._visible(caller)
         found = next((job for job in jobs if job.id == wanted), None)
         if found is None:
-            raise _no_job(wanted)
+            raise no_job(wanted)
         return found
 
     def _check(self, caller: Caller, rights: Collection[Scope], spec: JobSpec, known: Job | None = None) -> JobSpec:
@@ -343,11 +376,17 @@ class Cron:
             if spec.agent_id != "main" and self._core.config.agent(spec.agent_id) is None:
                 raise ToolError(f"there is no agent {spec.agent_id!r}", code="not_found")
         payload = spec.payload
+        if (
+            isinstance(payload, EventPayload)
+            and spec.wake_mode != "now"
+            and (payload.deliver or payload.channel or payload.to)
+        ):
+            what = "an event that waits for the next heartbeat is answered there"
+            raise ToolError(f"{what}; write wakeMode now to have its answer delivered", code="bad_arguments")
         if isinstance(payload, TurnPayload) and (before is None or payload != before.payload):
             parse_effort(payload.thinking or "")
-            if payload.model and not self._core.is_owner(caller):
-                raise ToolError("only the owner chooses the model of a job", code="denied")
-            if payload.model and self._work.named(payload.model) is None:
+            whose = known.author if known else caller
+            if payload.model and self._core.models.choose(whose, payload.model) and not self._work.named(payload.model):
                 raise ToolError(f"the configuration names no model {payload.model!r}", code="not_found")
         if before is not None and spec.schedule == before.schedule:
             return spec
@@ -362,7 +401,7 @@ class Cron:
         return spec
 
     def _check_count(self, caller: Caller, known: Collection[Job]) -> None:
-        own = [job for job in known if person_of(job.author) == person_of(caller)]
+        own = [job for job in known if self._core.is_theirs(caller, job.author)]
         if len(known) >= _MAX_JOBS or (not self._core.is_owner(caller) and len(own) >= _MAX_GUEST_JOBS):
             raise ToolError("there are too many jobs already; take one away first", code="busy")
 
@@ -452,28 +491,3 @@ class Cron:
 
     def _publish(self, job: Job, told: Mapping[str, Any]) -> None:
         self._bus.publish("cron", {"jobId": job.id, **told}, job.home)
-
-
-def _merge(spec: JobSpec, change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job with some of it written anew; of work of the same kind, what is not named stays."""
-    before = spec.to_json()
-    merged = {key: value for key, value in {**before, **change}.items() if value is not None}
-    payload = change.get("payload")
-    if isinstance(payload, Mapping) and payload.get("kind", before["payload"]["kind"]) == before["payload"]["kind"]:
-        merged["payload"] = {key: each for key, each in {**before["payload"], **payload}.items() if each is not None}
-    return merged
-
-
-def _no_job(id: str) -> ToolError:
-    return ToolError(f"unknown cron job id: {escape(id[:64])}", code="not_found")
-
-
-def find_local_zone(env: Mapping[str, str]) -> str | None:
-    """Return the name of this machine's time zone, None when it is UTC or nobody knows."""
-    named = env.get("TZ", "").removeprefix(":")
-    try:
-        name = named or str(Path("/etc/localtime").resolve()).rpartition("zoneinfo/")[2]
-        find_zone(name)
-    except (OSError, ToolError):
-        return None
-    return None if name in ("UTC", "Etc/UTC", "") or name.startswith("/") else name

@@ -10,10 +10,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from toolcrib.config.settings import Config
+from toolcrib.config.settings import Config, HeartbeatSettings
 from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.gateway import Bus
-from toolcrib.define.job import Job, JobRun, JobSpec, read_job
+from toolcrib.define.job import DeliveredPart, Job, JobRun, JobSpec, read_job
 from toolcrib.define.log import Said, SessionHead
 from toolcrib.define.message import Message
 from toolcrib.define.ports import rpc
@@ -29,6 +29,7 @@ from toolcrib.services.subagents.runs import outside_source
 
 from . import slots
 from .clock import JobClock
+from .deliver import Delivery
 from .slots import RunEnd
 from .work import caller_of, session_of
 
@@ -56,19 +57,19 @@ def is_silent(text: str) -> bool:
 class Beats:
     """The heartbeats of one crib's agents."""
 
-    def __init__(self, core: TurnCore, clock: JobClock) -> None:
-        self._core, self._clock, self._bus = core, clock, core.find(Bus)
+    def __init__(self, core: TurnCore, clock: JobClock, delivery: Delivery) -> None:
+        self._core, self._clock, self._delivery, self._bus = core, clock, delivery, core.find(Bus)
         self._store, self._sessions = core.stores.jobs, core.stores.sessions
         self._seen: Config | None = None
 
-    @rpc("last-heartbeat", scope="read")
+    @rpc("last-heartbeat", clients="read")
     async def last(self, caller: Caller) -> dict[str, Any] | None:
         """Say what came of the latest heartbeat; only the owner is told."""
         jobs = await self._list() if self._core.is_owner(caller) else []
         runs = [run for job in jobs for run in await self._store.runs(job.id, most=2) if run.ended_ms is not None]
         return describe_beat(max(runs, key=lambda run: run.ended_ms or 0)) if runs else None
 
-    @rpc("set-heartbeats", scope="admin")
+    @rpc("set-heartbeats", clients="admin")
     async def switch(self, enabled: bool) -> dict[str, Any]:
         """Turn the heartbeats that are configured on or off, for every process and until this is asked again."""
         await self.follow_settings()
@@ -115,6 +116,12 @@ class Beats:
     async def _list(self) -> list[Job]:
         return [job for job in await self._store.list_all() if is_beat(job)]
 
+    async def look(self, job: Job) -> None:
+        """Have the agent of a job look at once at what its session was told, where it has a heartbeat there."""
+        for beat in await self._list():
+            if beat.home == job.home:
+                await self._clock.run_now(beat, is_forced=True)
+
     # one beat
 
     async def perform(self, job: Job, run: JobRun) -> RunEnd:
@@ -128,11 +135,11 @@ class Beats:
         for left in await self._store.runs(job.id, most=3):  # by a kill
             await self._sessions.delete(session_of(job, left.id))
         try:
-            return await self._answer(job, run, key)
+            return await self._answer(job, run, key, own.heartbeat)
         finally:
             await self._sessions.delete(key)
 
-    async def _answer(self, job: Job, run: JobRun, key: str) -> RunEnd:
+    async def _answer(self, job: Job, run: JobRun, key: str, own: HeartbeatSettings) -> RunEnd:
         at = run.began_ms / 1000
         before = await self._sessions.lines(job.home) if await self._sessions.find(job.home) else ()
         await self._sessions.add(SessionHead(key=key, made_at=at, changed_at=at, title="heartbeat"), before)
@@ -153,7 +160,9 @@ class Beats:
         at = self._clock.now_ms() / 1000
         await self._core.host.add(job.home, Said(Message(role="assistant", content=(words,), at=at)))
         tell_answer(self._bus, run.id, job.home, end.text, at)
-        return RunEnd("ok", end.text)
+        wanted = DeliveredPart(deliver=own.deliver, channel=own.channel, to=own.to)
+        why = await self._delivery.say(replace(job.author, session=job.home), wanted, (), words)
+        return RunEnd("error", end.text, f"it was not delivered: {why}") if why else RunEnd("ok", end.text)
 
 
 def describe_beat(run: JobRun) -> dict[str, Any]:

@@ -33,7 +33,8 @@ Perform = Callable[[Job, JobRun], Awaitable[RunEnd]]
 class JobWorld:
     """What the clock is told by and tells: the time in seconds, how to wait, and what is done for a job.
 
-    `perform` does it, and `tell` hears of every run that begins and ends; `forget` of those that are kept no longer.
+    `perform` does it, and `tell` hears of every run that begins and ends, `tell_gone` of a job that goes behind its
+    run; `forget` of runs that are kept no longer.
     `prepare` comes before every look. `is_left` says of a run that is stopped whether another process goes on with it.
     """
 
@@ -41,6 +42,7 @@ class JobWorld:
     tell: Callable[[Job, JobRun], None]
     forget: Callable[[tuple[JobRun, ...]], Awaitable[None]]
     most: Callable[[], int]
+    tell_gone: Callable[[Job], None] = lambda job: None
     prepare: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
     is_left: Callable[[Job, JobRun], bool] = lambda job, run: False
     now: Callable[[], float] = time.time
@@ -91,27 +93,20 @@ class JobClock:
 
     async def _run_now(self, job: Job, *, is_forced: bool) -> "asyncio.Task[RunEnd] | str":
         now, id = self.now_ms(), token_hex(8)
-        found: list[str] = []
 
         def step(known: Job | None) -> tuple[Job | None, JobRun | None]:
-            if known is None:
-                found.append("removed")
-                return None, None
-            if slots.is_running(known, now):
-                found.append("already-running")
+            if known is None or slots.is_running(known, now):
                 return known, None
-            slot: int | None = None
-            taken = slots.claim_now(known, now, id) if is_forced else None
-            if not is_forced:
-                taken, slot = slots.claim(known, now, id)
-                if slot is None:
-                    found.append("not-due")
-                    return taken, None
-            return taken or known, JobRun(id=id, job=known.id, slot_ms=slot, began_ms=now)
+            if is_forced:
+                return slots.claim_now(known, now, id) or known, JobRun(id=id, job=known.id, slot_ms=None, began_ms=now)
+            taken, slot = slots.claim(known, now, id)
+            return taken, None if slot is None else JobRun(id=id, job=known.id, slot_ms=slot, began_ms=now)
 
         known, run = await self._store.change(job.id, step)
-        if known is None or run is None:
-            return found[0]
+        if known is None:
+            return "removed"
+        if run is None:
+            return "already-running" if slots.is_running(known, now) else "not-due"
         return self.begin(known, run)
 
     async def settle(self) -> None:
@@ -214,8 +209,10 @@ class JobClock:
             return (slots.finish(known, run, end, now), done) if known else (None, None)
 
         try:
-            kept, _ = await self._store.change(job.id, step)
+            kept, ended = await self._store.change(job.id, step)
             self._world.tell(kept or replace(job, state=replace(job.state, next_ms=None)), done)
+            if kept is None and ended is not None:
+                self._world.tell_gone(job)
             await self._world.forget(await self._store.forget_runs(job.id, keep=_KEPT_RUNS))
         except ToolError as error:
             log.error("what came of the job %s could not be kept: %s", job.id, error)  # noqa: TRY400  the store's words

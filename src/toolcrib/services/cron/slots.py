@@ -26,6 +26,7 @@ class RunEnd(NamedTuple):
     status: JobStatus
     summary: str = ""
     error: str = ""
+    is_over: bool = False  # it failed behind its work, which is not done again
 
 
 def begin_state(schedule: Schedule, now_ms: int) -> JobState:
@@ -118,7 +119,7 @@ def finish(job: Job, run: JobRun, end: RunEnd, now_ms: int) -> Job | None:
             return None
         spec = spec.model_copy(update={"enabled": False})
     elif is_once and run.slot_ms is not None:
-        gives_up = failures >= _MAX_TRIES
+        gives_up = end.is_over or failures >= _MAX_TRIES
         state = replace(state, retry_ms=None if gives_up else now_ms + pause)
         spec = spec.model_copy(update={"enabled": False}) if gives_up else spec
     return plan(replace(job, spec=spec, state=state), now_ms)

@@ -6,32 +6,32 @@ from dataclasses import dataclass, replace
 
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.caller import Caller
-from toolcrib.define.device import DEVICE_CHANNEL
 from toolcrib.define.errors import ToolError
 from toolcrib.define.job import EventPayload, Job, JobReport, JobRun, TurnPayload
 from toolcrib.define.message import Message
 from toolcrib.define.result import Text
 from toolcrib.define.session import SessionKey
-from toolcrib.define.taint import source_after
+from toolcrib.define.taint import join_sources, source_after
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer, Rule
-from toolcrib.policy.resolve import agent_of
+from toolcrib.policy.resolve import agent_of, later_caller
+from toolcrib.services.channels import Channels
 from toolcrib.services.chat import Chats
 from toolcrib.services.chat_run import Past
-from toolcrib.services.devices import Devices
 from toolcrib.services.feature import TurnCore
+from toolcrib.services.revocation import Revocations
 from toolcrib.services.subagents.runs import outside_source
 from toolcrib.services.subagents.service import parse_effort
 
+from .deliver import NO_NEWS, Delivery
 from .slots import RunEnd
 
 _SUMMARY_CHARS, _FULL_CHARS = 2_000, 8_000  # of what the main session is told
-_NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 
 
 def work_in(core: TurnCore) -> "JobWork":
     """Return what does the work of jobs in a crib."""
-    chats, devices = core.find(Chats), core.find(Devices)
+    chats, delivery = core.find(Chats), Delivery(core)
 
     async def take_turn(request: TurnRequest, run: str, seconds: int | None) -> RunEnd:
         begun = await chats.begin(request.caller, request, run)
@@ -48,17 +48,21 @@ def work_in(core: TurnCore) -> "JobWork":
             return RunEnd("error", error=f"it took longer than {seconds} seconds and was stopped")
         return RunEnd("error", error=going.error()) if end is None else RunEnd("ok", end.text)
 
-    def is_known(author: Caller) -> bool:
-        id = author.sender.id if author.sender else None
-        return author.channel != DEVICE_CHANNEL or any(id == known for known, _ in devices.known)
-
     async def read_outside(key: str) -> str:
         return outside_source(await core.stores.sessions.lines(key))
 
-    return JobWork(take_turn, core.host.tell, core.models.named, is_known, read_outside)
+    async def deliver(job: Job, run: JobRun, words: str) -> str:
+        if run.slot_ms is None and not core.find(Channels).is_open:
+            return ""  # whoever had it run is told
+        session = job.home if isinstance(job.spec.payload, EventPayload) else session_of(job, run.id)
+        said = Text(words, join_sources([job.source, await read_outside(session)]) or None)
+        return await delivery.say(later_caller(job.author, job.home), job.spec.payload, job.place, said)
+
+    explain = core.find(Revocations).explain
+    return JobWork(take_turn, core.host.tell, core.models.named, explain, read_outside, deliver)
 
 
-async def _read_nothing(_: str) -> str:
+async def _say_nothing(*_: object) -> str:
     return ""
 
 
@@ -66,22 +70,25 @@ async def _read_nothing(_: str) -> str:
 class JobWork:
     """Does what jobs are for. `take_turn` has a turn taken, and returns how it ended; `tell` says a session something.
 
-    `named` gives the model that a word stands for; `is_known` whether an author may still ask for anything;
-    `read_outside` where content of a session came from; `wake` has a session look soon at what it was told, where
-    something looks by itself.
+    `named` gives the model that a word stands for; `explain_refusal` why an author may ask for nothing any more;
+    `read_outside` where content of a session came from. `deliver` says what came of a run in its chat, and returns why
+    it did not arrive; `wake` has a session look soon at what it was told, where something looks by itself, and `look`
+    the agent of a job at once.
     """
 
     take_turn: Callable[[TurnRequest, str, int | None], Awaitable[RunEnd]]
     tell: Callable[[str, Message], Awaitable[None]]
     named: Callable[[str], str | None]
-    is_known: Callable[[Caller], bool] = lambda _: True
-    read_outside: Callable[[str], Awaitable[str]] = _read_nothing
+    explain_refusal: Callable[[Caller], Awaitable[str]] = _say_nothing
+    read_outside: Callable[[str], Awaitable[str]] = _say_nothing
+    deliver: Callable[[Job, JobRun, str], Awaitable[str]] = _say_nothing
     wake: Callable[[str], None] = lambda _: None
+    look: Callable[[Job], Awaitable[object]] = _say_nothing
 
     async def perform(self, job: Job, run: JobRun) -> RunEnd:
         """Do what a job is for, with nothing but what it may use."""
-        if not self.is_known(job.author):
-            raise ToolError("the device that made it is paired no more", code="denied")
+        if why := await self.explain_refusal(job.author):
+            raise ToolError(f"whoever made it is let in no more: {why}", code="denied")
         payload = job.spec.payload
         if isinstance(payload, EventPayload):
             words = f"[System event of the job {job.spec.name!r}] {payload.text}"
@@ -93,18 +100,30 @@ class JobWork:
             model = self.named(payload.model) if payload.model else None
             request = replace(request, model=model, effort=parse_effort(payload.thinking or ""))
             end = await self.take_turn(request, run.id, payload.timeout_seconds)
-            await self._report(job, run, end)
-            return end
+            if await self._report(job, run, end) and job.spec.wake_mode == "now":
+                await self.look(job)
+            return await self._deliver(job, run, end)
         if job.spec.wake_mode == "now":
             home = replace(request, caller=replace(request.caller, session=job.home))
-            end = await self.take_turn(home, run.id, None)
+            end = await self._deliver(job, run, await self.take_turn(home, run.id, None))
             return end._replace(summary=payload.text)
         await self.tell(job.home, message)
         self.wake(f"cron:{job.id}")
         return RunEnd("ok", payload.text)
 
-    async def _report(self, job: Job, run: JobRun, end: RunEnd) -> None:
-        """Tell the session that a job belongs to what came of it: as a report, never as an order."""
+    async def _deliver(self, job: Job, run: JobRun, end: RunEnd) -> RunEnd:
+        """Say what came of a run, of several failures the first; one that was to be said and was not is none."""
+        failed, words = end.status != "ok", end.summary
+        if failed:
+            words = f"The job {job.spec.name!r} did not work: {end.error}" if job.state.last_status != "error" else ""
+        if not (why := await self.deliver(job, run, words)):
+            return end
+        told = "; ".join(filter(None, (end.error, f"what came of it was not delivered: {why}")))
+        is_well = job.spec.payload.best_effort_deliver and not failed
+        return end._replace(status="ok" if is_well else "error", error=told, is_over=not failed)
+
+    async def _report(self, job: Job, run: JobRun, end: RunEnd) -> bool:
+        """Tell the session that a job belongs to what came of it, if anything: as a report, never as an order."""
         said = job.spec.isolation or JobReport()
         prefix, most = said.post_to_main_prefix or "Cron", said.post_to_main_max_chars
         if most is None:
@@ -112,14 +131,15 @@ class JobWork:
         if said.post_to_main_mode != "full":
             most = min(most, _SUMMARY_CHARS)
         words = (end.summary if end.status == "ok" else end.error).strip()
-        if not job.home or not words or words in _NO_NEWS:
-            return
+        if not job.home or words in NO_NEWS:
+            return False
         how, source = "" if end.status == "ok" else f" ({end.status})", f"cron:{job.id}"
         cut = words if len(words) <= most else f"{words[:most]}…"
         body = fence(cut, source, new_token())
         origin = source_after(source, [job.source, await self.read_outside(session_of(job, run.id))])
         parts = (Text(f"{prefix}{how}: the job {job.spec.name!r} says:\n"), Text(body, origin))
         await self.tell(job.home, Message(role="user", content=parts, at=run.began_ms / 1000))
+        return True
 
 
 def session_of(job: Job, run: str) -> str:
@@ -128,8 +148,8 @@ def session_of(job: Job, run: str) -> str:
 
 
 def caller_of(job: Job, run: str) -> Caller:
-    """Return who a job runs as: its author, in the session of a run, with whatever model answers there."""
-    return replace(job.author, session=session_of(job, run), provider=None, model=None)
+    """Return who a job runs as: its author, in the session of a run, by whatever model and bound as theirs was."""
+    return later_caller(job.author, session_of(job, run))
 
 
 def bounds_of(job: Job) -> tuple[Layer, ...]:

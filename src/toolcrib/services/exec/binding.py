@@ -21,7 +21,7 @@ from toolcrib.policy.command.wrappers import SHELLS, can_start_others, is_opened
 from .processes import Permit
 from .repository import OpenInside, find_inside, read_inside
 
-_MAX_HASHED_FILES, _MAX_HASHED_BYTES, _MAX_HELD_BYTES = 32, 16 << 20, 1 << 20
+_MAX_HASHED_FILES, MAX_HASHED_BYTES, _MAX_HELD_BYTES = 32, 16 << 20, 1 << 20
 _MAX_WORDS, _MAX_FOLDERS, _PATH_CHARS = 256, 12, 4_096
 _PIECE = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
 _INTERPRETER = re.compile(r"python[0-9.]*|node|perl|ruby|php|lua|Rscript|tclsh")
@@ -54,7 +54,7 @@ def explain_unbound(judgement: Judgement, line: str, *, is_host: bool) -> str:
     ends += [f"whatever else {name!r} reads or starts" for name in dict.fromkeys(starters)]
     programs = {command.program for command in judgement.commands}
     outside = [
-        word for word in _words_of(judgement, line) if word.startswith(("/", "~", "../")) and word not in programs
+        word for word in list_words(judgement, line) if word.startswith(("/", "~", "../")) and word not in programs
     ]
     ends += [f"{word[:200]!r}, if it lies outside of the workspace" for word in outside[:4]]
     if is_host:
@@ -69,7 +69,7 @@ def look_at_files(
     open_inside: OpenInside, folder: str, judgement: Judgement, line: str
 ) -> tuple[dict[str, str], tuple[str, bytes] | None]:
     """Return what is in every file that a line may read, as a hash, and the script to hold. It reads the disk."""
-    words, found, folders = list(_words_of(judgement, line))[:_MAX_WORDS], dict[str, str](), [""]
+    words, found, folders = list(list_words(judgement, line))[:_MAX_WORDS], dict[str, str](), [""]
     scripts, held = _find_scripts(judgement), None
     for word in (*words, *words, *words):  # folders may be named from each other, and then hold files
         for path in {os.path.join(each, word) for each in folders} - found.keys():  # noqa: PTH118
@@ -84,8 +84,8 @@ def look_at_files(
                     found[path] = (
                         f"{about.st_size} bytes, inode {about.st_ino}, changed {about.st_mtime_ns} {about.st_ctime_ns}"
                     )
-                    if len(found) <= _MAX_HASHED_FILES and about.st_size <= _MAX_HASHED_BYTES:
-                        data = read_inside(open_inside, place, _MAX_HASHED_BYTES)
+                    if len(found) <= _MAX_HASHED_FILES and about.st_size <= MAX_HASHED_BYTES:
+                        data = read_inside(open_inside, place, MAX_HASHED_BYTES)
                         found[path] = f"sha256 {hashlib.sha256(data).hexdigest()}"
                         if held is None and path in scripts and len(data) <= _MAX_HELD_BYTES:
                             held = place, data
@@ -101,7 +101,7 @@ def _follow(judgement: Judgement) -> Iterator[tuple[str, ...]]:
             yield tuple(word or "" for word in words)
 
 
-def _words_of(judgement: Judgement, line: str) -> Iterator[str]:
+def list_words(judgement: Judgement, line: str) -> Iterator[str]:
     """Yield, each once, every word that may name a file or folder: also in options, redirections and nested shells."""
     commands = list(_follow(judgement))
     told = [word for words in commands for word in words]

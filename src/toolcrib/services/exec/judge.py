@@ -1,6 +1,5 @@
 """The judge that stands before `exec`: what becomes of a command line, where it runs and with what, for each caller."""
 
-import json
 import os
 import shlex
 import stat
@@ -27,11 +26,12 @@ from toolcrib.policy.command import CommandRules, Judgement, look_up_in, rules_f
 from toolcrib.policy.command.environment import FIXED, HELD
 from toolcrib.policy.command.judge import SeenLook, judge_strictest
 from toolcrib.policy.command.rules import base_name, dump_rules
-from toolcrib.policy.resolve import ResolvedCaller, resolve
+from toolcrib.policy.resolve import ResolvedCaller, person_of, resolve
 from toolcrib.threads import in_thread
 
 from .binding import bind, explain_unbound, find_code, list_operands, look_at_files, spell_whole
-from .processes import ExecTarget, Permit, Processes, remember
+from .processes import ExecTarget, Permit, Processes, name_conversation, remember
+from .reach import FileTracer, ask_about_secrets, find_reach
 from .repository import explain_odd_repository, find_inside, read_inside
 
 TOOL = "exec"
@@ -69,7 +69,7 @@ class NamedProgram(Protocol):
     def timeout_sec(self) -> float: ...
 
 
-class Shells(Protocol):
+class Shells(FileTracer, Protocol):
     """Where commands run: one shell for each host, folder and way it may be used."""
 
     @property
@@ -78,9 +78,6 @@ class Shells(Protocol):
 
     def find(self, host: str, terms: Any, /) -> Shell:
         """Return the shell of a host over a workspace."""
-
-    def open_inside(self, root: str, path: str, /) -> int:
-        """Return a descriptor (O_PATH) of what a path in a workspace leads to; ToolError when it leads out."""
 
     async def sweep(self) -> Sequence[Leftover]:
         """End what a crib left running that died; return it."""
@@ -122,9 +119,9 @@ class CommandRunner:
         environ: Mapping[str, str],
         explain_unaccepted: Callable[[str, bytes], str],
     ) -> None:
+        self.redact: Callable[[str], str] | None = None
         self._explain = explain_unaccepted
-        self._settings, self._terms_of, self._shells = settings, terms_of, shells
-        self._config = settings.config
+        self._settings, self._terms_of, self._shells, self._config = settings, terms_of, shells, settings.config
         self._environ = dict(environ)
         self._agents: dict[str, AgentRules] = {}
         self._callers: dict[Caller, CallerRules] = {}
@@ -292,12 +289,20 @@ class CommandRunner:
             return Block(judgement.reason, basis)
         built = self._environment(ctx.caller, judgement, env, terminal=bool(args.get("pty")))
         permit = _make_permit(args["command"], judgement, workdir, built)
+        terms, taint = self._terms_of(ctx.caller), ctx.course.taint
+        reach = await in_thread(find_reach, self._shells, terms, judgement, permit, taint, known.target)
+        permit, redact = replace(permit, reach=reach), None if known.own.rules.security == "full" else self.redact
+        judgement = await in_thread(ask_about_secrets, self._shells, known.root, judgement, permit, redact)
         if judgement.decision == "run":
             if held:
                 permit = replace(permit, check_unchanged=partial(in_thread, self._read_accepted, known.root, held[0]))
             self.processes.permit(ctx.caller, ctx.call.key, permit)
             return Allow(judgement.reason, basis)
-        return await self._ask(ctx, known, judgement, permit, basis)
+        alone = ((each, replace(known, all=(each,))) for each in known.all)
+        asking = (each for each, one in alone if self._judge(one, args["command"], workdir, env)[0].decision != "run")
+        says = tuple(dict.fromkeys(each.exec.consent for each in asking))
+        word = await self._ask(ctx, known, judgement, permit, basis)
+        return replace(word, says=says) if isinstance(word, Ask) else word
 
     async def _ask(self, ctx: Ctx, known: CallerRules, judgement: Judgement, permit: Permit, basis: Basis) -> Word:
         """Ask about a command, with all that a yes is bound to; it is looked at again before the start."""
@@ -388,14 +393,16 @@ class CommandRunner:
             seconds=float(settings.timeout_sec or _DEFAULT_SECONDS),
             memory=sandbox.memory_mb << 20 if sandbox.memory_mb else usual.memory,
             processes=sandbox.processes or usual.processes,
+            file=sandbox.file_mb << 20,
             whole=_WHOLE_OUTPUT_BYTES,
             network=sandbox.network if who.is_sandboxed else settings.network,
         )
-        host = "sandbox" if who.is_sandboxed and settings.host == "host" else settings.host
+        place, hosts = name_conversation(who), {"host": "sandbox"} if who.is_sandboxed else {}
         return ExecTarget(
-            shell=self._shells.find(host, terms),
-            scope=_scope_of(who),
-            is_host=host == "host",
+            shell=self._shells.find(hosts.get(settings.host, settings.host), terms),
+            scope=f"{place} {'owner' if who.is_owner else person_of(who.settings, who.caller)}",
+            place=place,
+            is_host=settings.host == "host" and not who.is_sandboxed,
             limits=limits,
             longest=float(settings.timeout_sec or _MAX_SECONDS),
             window=10.0 if settings.background_ms is None else settings.background_ms / 1000,
@@ -417,15 +424,6 @@ def _narrow_settings(own: ExecSettings, above: Sequence[ExecSettings]) -> ExecSe
             "timeout_sec": min(times, default=None),
         }
     )
-
-
-def _scope_of(who: ResolvedCaller) -> str:
-    """Return whose processes these are: those of an agent in one conversation; without one, of who speaks."""
-    caller, sender = who.caller, who.caller.sender
-    conversation = caller.session or json.dumps(
-        [caller.channel, caller.account, caller.group, sender and (sender.id or sender.e164), caller.parents]
-    )
-    return f"{who.agent} {conversation}"
 
 
 def _make_permit(line: str, judgement: Judgement, workdir: str, env: Mapping[str, str]) -> Permit:

@@ -3,11 +3,16 @@
 Keys have the names that tmux gives them; pasted text and bytes in hex are typed as well.
 """
 
+import json
 import re
+import signal as signals
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from toolcrib.define.display import strip_unseen
+from toolcrib.define.errors import ArgumentError
+from toolcrib.define.taint import join_sources
 
 # Whole sequences: taking only the ESC away would leave "[31m" behind.
 _SEQUENCE = re.compile(
@@ -176,3 +181,23 @@ def _encode_control(char: str) -> str:
         return "\x7f"
     code = ord(char.upper()) if len(char.upper()) == 1 else 0
     return chr(code & 0x1F) if 64 <= code <= 95 else ""
+
+
+def pack_output(data: bytes, missing: int, sources: Sequence[str] = ()) -> bytes:
+    """Return output as `result_get` reads it. Piece by piece: as text, much of it is several times its size."""
+    rest = f"\n[{missing:,} more bytes were not kept]" if missing else ""
+    packed = bytearray(b'{"source": %b, "text": "' % json.dumps(join_sources(sources) or None).encode())
+    for text in chain(map(decode_output, split_output(data)), (rest,)):
+        packed += json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+    return bytes(packed + b'"}')
+
+
+def parse_signal(name: str) -> int:
+    """Return the number of a signal by its name or number; ArgumentError where there is none."""
+    wanted = name.strip().upper().removeprefix("SIG")
+    known = {each.name.removeprefix("SIG"): each.value for each in signals.Signals}
+    if wanted in known:
+        return known[wanted]
+    if wanted.isdigit() and int(wanted) in known.values():
+        return int(wanted)
+    raise ArgumentError(f"there is no signal {name[:32]!r}; use INT, TERM, KILL, HUP, STOP, CONT or the like")

@@ -5,12 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
-from toolcrib.define.errors import ToolError
-from toolcrib.define.names import suggest
+from toolcrib.define.caller import Caller
 from toolcrib.define.shell import CommandEnded, RunningCommand
 
 from .output import count_unfinished, decode_output, draws_screen
@@ -21,18 +20,54 @@ _NAME_CHARS = 48
 _WORD = re.compile(r"""(?:[^\s"']+|"(?:\\.|[^"\\])*"|'[^']*')+""")
 
 
+def _keep_nothing(source: str) -> Callable[[], None]:
+    return lambda: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandReach:
+    """What a command may have read: its `sources`, whether it needs a `network`, and the folders `hidden` from it.
+
+    What it writes goes back to `written`: `begin` is called with that when it starts, and what it returns at its end.
+    """
+
+    sources: tuple[str, ...] = ()
+    network: bool = True
+    hidden: tuple[str, ...] = ()
+    written: str = ""
+    begin: Callable[[str], Callable[[], None]] = _keep_nothing
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedProcess:
     """A command that was started; what changes about it is in `seen`."""
 
     id: str
     scope: str
+    place: str
+    author: Caller
     line: str
     cwd: str
     seconds: float
     terminal: bool
     running: RunningCommand
+    reach: CommandReach
     seen: "Seen"
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Where what it prints may come from, as an answer says it; nothing where none of that is outside."""
+        return {"sources": list(self.seen.sources)} if self.seen.sources else {}
+
+    def begin_writing(self, source: str) -> None:
+        """Count what it prints and writes from now on as going back to a source."""
+        if source:
+            self.seen.ends.append(self.reach.begin(source))
+
+    def end_writing(self) -> None:
+        """Keep where what it wrote came from, as far as that is outside."""
+        while self.seen.ends:
+            self.seen.ends.pop()()
 
     @property
     def ended(self) -> CommandEnded | None:
@@ -83,13 +118,18 @@ class StartedProcess:
 
 @dataclass(slots=True)
 class Seen:
-    """What the caller knows of a process: how much of its output, and whether of its end; when it ended."""
+    """What the caller knows of a process: how much of its output, and whether of its end; when it ended.
+
+    `sources` are where its output may come from, and `ends` are called at its end.
+    """
 
     cursor: int = 0
     background: bool = False
     told: bool = False
     ended_at: float | None = None
     key: str = ""
+    sources: tuple[str, ...] = ()
+    ends: list[Callable[[], None]] = field(default_factory=list)
 
 
 def status_of(ended: CommandEnded | None) -> str:
@@ -119,7 +159,7 @@ def report_progress(process: StartedProcess, tell: Callable[[Any], None]) -> Ite
     def report() -> None:
         nonlocal waiting
         waiting = None
-        tell({"sessionId": process.id, "pid": process.running.pid, "tail": process.tail()})
+        tell({"sessionId": process.id, "pid": process.running.pid, "tail": process.tail(), **process.origin})
 
     def on_output(_: bytes) -> None:
         nonlocal waiting
@@ -151,7 +191,7 @@ class ProcessTerms:
 class ProcessTable:
     """The commands that are known, by id: all that run, and for a time those that ended in the background.
 
-    What belongs to one scope is never found from another.
+    What belongs to one scope is never found from another; `in_place` is for whom several of them are.
     """
 
     def __init__(self, terms: ProcessTerms, now: Callable[[], float]) -> None:
@@ -181,6 +221,11 @@ class ProcessTable:
         self._evict()
         return [each for each in self._processes.values() if each.scope == scope and each.seen.background]
 
+    def in_place(self, place: str) -> list[StartedProcess]:
+        """Return those of a place that scopes share; nothing shares the place ""."""
+        self._evict()
+        return [each for each in self._processes.values() if place and each.place == place and each.seen.background]
+
     def running(self, scope: str) -> list[StartedProcess]:
         """Return those of them that run."""
         return [each for each in self.of(scope) if each.ended is None]
@@ -188,15 +233,6 @@ class ProcessTable:
     def has_room(self, scope: str) -> bool:
         """Tell whether one more may go to the background."""
         return len(self.running(scope)) < self._terms.running
-
-    def find(self, scope: str, id: str) -> StartedProcess:
-        """Return a command of this scope; ToolError names the nearest when there is none of that id."""
-        mine = {each.id: each for each in self.of(scope)}
-        process = mine.get(id.strip())
-        if process is None:
-            hint = suggest(id, mine, f"there are {', '.join(mine) or 'none'}")
-            raise ToolError(f"no command {id[:64]!r} in the background{hint}", code="not_found")
-        return process
 
     def notices(self, scope: str) -> list[dict[str, Any]]:
         """Return which commands of a scope have ended in the background since it last heard; each is told once."""

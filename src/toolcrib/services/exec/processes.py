@@ -4,28 +4,33 @@ import asyncio
 import json
 import logging
 import math
-import signal as signals
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, ToolError
-from toolcrib.define.ports import Blobs, Progress, rpc
+from toolcrib.define.names import suggest
+from toolcrib.define.ports import Blobs, Progress, rpc, work_of
 from toolcrib.define.shell import Command, CommandLimits, Leftover, Shell
+from toolcrib.define.taint import join_sources
+from toolcrib.policy.resolve import ResolvedCaller
+from toolcrib.services.revocation import LiveWork
 from toolcrib.threads import in_thread
 
-from .output import decode_output, encode_keys, encode_paste, last_lines, page_log, split_output
-from .process import ProcessTable, ProcessTerms, Seen, StartedProcess, describe_end, report_progress
+from .output import encode_keys, encode_paste, last_lines, pack_output, page_log, parse_signal
+from .process import CommandReach, ProcessTable, ProcessTerms, Seen, StartedProcess, describe_end, report_progress
 
 log = logging.getLogger("toolcrib")
 
 ExitListener = Callable[[str, Mapping[str, Any]], None]
 
+TypedAfter = Annotated[Sequence[str], "where what is in the conversation came from, as far as it is outside"]
+Json = dict[str, Any]
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -43,6 +48,7 @@ class Permit:
     `argv` runs as it is; without one, bash reads `script`. `line` is what the model wrote. `check_unchanged` raises
     ToolError when something that a human was shown is not the same any more, and returns a script to hold as it is;
     `folder` is the inode of the one that was shown. `only_reads`: it runs for no other reason.
+    `reach` is what it may read.
     """
 
     line: str
@@ -53,6 +59,7 @@ class Permit:
     folder: int | None = None
     check_unchanged: Callable[[], Awaitable[tuple[str, bytes] | None]] | None = None
     only_reads: bool = False
+    reach: CommandReach = field(default_factory=CommandReach)
 
 
 class Permits:
@@ -93,14 +100,15 @@ def remember(table: dict[K, V], key: K, value: V) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecTarget:
-    """Where a caller's commands run: `scope` says whose they are, and nobody else sees them.
+    """Where a caller's commands run: `scope` says whose they are, `place` in which conversation, where they share one.
 
-    `limits.seconds` is what a command gets that does not ask for less, `longest` the most it can ask for. After
+    `limits.seconds` is what a command gets that does not ask for less, `longest` the most it can ask for. TypedAfter
     `window` seconds a command goes to the background. `shown` characters of its output are shown at once.
     """
 
     shell: Shell
     scope: str
+    place: str = ""
     is_host: bool = False
     denied: frozenset[str] = frozenset()
     limits: CommandLimits = field(default_factory=CommandLimits)
@@ -109,8 +117,20 @@ class ExecTarget:
     shown: int = 50_000
 
 
+def name_conversation(who: ResolvedCaller) -> str:
+    """Return where somebody's processes are: an agent's in one conversation, or with who speaks where there is none."""
+    caller, sender = who.caller, who.caller.sender
+    conversation = caller.session or json.dumps(
+        [caller.channel, caller.account, caller.group, sender and (sender.id or sender.e164), caller.parents]
+    )
+    return f"{who.agent} {conversation}"
+
+
+_work = partial(work_of, "process", {"id": "sessionId"})
+
+
 class Processes:
-    """The commands of a crib."""
+    """The commands of a crib; `is_theirs` tells whose is whose in a conversation that several share."""
 
     def __init__(
         self,
@@ -122,6 +142,7 @@ class Processes:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._target_of, self._blobs, self._sweep, self._now = target_of, blobs, sweep, now
+        self.is_theirs: Callable[[Caller, Caller], bool] = lambda caller, author: False
         self._permits, self._table = Permits(), ProcessTable(terms or ProcessTerms(), now)
         self._watchers: set[asyncio.Task[None]] = set()
         self._listeners: dict[object, ExitListener] = {}
@@ -137,6 +158,12 @@ class Processes:
         self._listeners[key] = listener
         return lambda: self._listeners.pop(key, None) and None
 
+    def list_live(self) -> list[LiveWork]:
+        """Return every command that runs, and for whom."""
+        return [
+            LiveWork(each.author, partial(each.running.stop, 0)) for each in self._table.all() if each.ended is None
+        ]
+
     async def close(self) -> None:
         """End every command."""
         await asyncio.gather(*(each.running.stop() for each in self._table.all() if each.ended is None))
@@ -144,7 +171,7 @@ class Processes:
 
     # what tools and doors ask for
 
-    @rpc("process.start", scope="write")
+    @rpc("process.start", clients="write")
     async def start(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         caller: Caller,
@@ -176,12 +203,24 @@ class Processes:
             folder=permit.folder,
             held=held,
             denied=target.denied,
+            hidden=permit.reach.hidden,
         )
-        limits = replace(target.limits, seconds=_choose_seconds(seconds, target))
-        running = await target.shell.start(command, limits)
+        limits = replace(
+            target.limits,
+            seconds=_choose_seconds(seconds, target),
+            network=target.limits.network and permit.reach.network,
+        )
+        ends = [permit.reach.begin(permit.reach.written)] if permit.reach.written else []
+        try:
+            running = await target.shell.start(command, limits)
+        except BaseException:
+            for end in ends:
+                end()
+            raise
         process = StartedProcess(
-            id=self._table.new_id(), scope=target.scope, line=permit.line, cwd=permit.cwd, terminal=pty,
-            seconds=limits.seconds or 0.0, running=running, seen=Seen(),
+            id=self._table.new_id(), scope=target.scope, place=target.place, author=caller, line=permit.line,
+            cwd=permit.cwd, terminal=pty, seconds=limits.seconds or 0.0, running=running,
+            reach=permit.reach, seen=Seen(sources=permit.reach.sources, ends=ends),
         )  # fmt: skip
         self._permits.spend(target.scope, call, process.id)
         self._table.add(process)
@@ -191,18 +230,19 @@ class Processes:
         except asyncio.CancelledError:
             self._table.forget(process)
             await running.stop()
+            process.end_writing()
             raise
         return await self._finish(process, target) if is_over else self._hand_over(process)
 
-    @rpc("process.list", scope="read")
+    @rpc("process.list", clients="read", as_tool=_work(action="list"))
     async def list(self, caller: Caller) -> dict[str, Any]:
         """List the commands in the background, the newest first."""
-        mine = sorted(self._table.of(self._scope(caller)), key=lambda each: each.running.started, reverse=True)
+        mine = sorted(self._by_id(caller).values(), key=lambda each: each.running.started, reverse=True)
         for each in mine:
             each.seen.told = each.seen.told or each.ended is not None
         return {"sessions": [each.row(self._now()) for each in mine]}
 
-    @rpc("process.poll", scope="read")
+    @rpc("process.poll", clients="read", as_tool=_work(action="poll"))
     async def poll(
         self,
         caller: Caller,
@@ -217,9 +257,9 @@ class Processes:
         cut = last_lines(text, _SHOWN_LINES, self._target_of(caller).shown)
         row = process.row(self._now())
         process.seen.told = process.seen.told or process.ended is not None
-        return {**row, "text": cut.text, "left": cut.left, "missed": missed, "key": process.seen.key}
+        return {**row, "text": cut.text, "left": cut.left, "missed": missed, "key": process.seen.key} | process.origin
 
-    @rpc("process.log", scope="read")
+    @rpc("process.log", clients="read", as_tool=_work(action="log"))
     async def log(self, caller: Caller, id: str, offset: int | None = None, limit: int | None = None) -> dict[str, Any]:
         """Return lines of what a command has printed, as far as it is kept; by default the last 200."""
         process = self._find(caller, id)
@@ -228,52 +268,62 @@ class Processes:
         cut = last_lines(lines.text, _SHOWN_LINES, self._target_of(caller).shown)
         return {
             **process.row(self._now()), "text": cut.text, "left": cut.left, "first": lines.first, "count": lines.count,
-            "totalLines": lines.total, "totalChars": len(text), "key": process.seen.key,
+            "totalLines": lines.total, "totalChars": len(text), "key": process.seen.key, **process.origin,
         }  # fmt: skip
 
-    @rpc("process.write", scope="write")
-    async def write(self, caller: Caller, id: str, data: str = "", eof: bool = False) -> dict[str, Any]:
+    @rpc("process.write", clients="write", as_tool=_work(action="write"))
+    async def write(
+        self, caller: Caller, id: str, data: str = "", eof: bool = False, after: TypedAfter = ()
+    ) -> dict[str, Any]:
         """Give a command input, and say with `eof` that no more follows."""
-        return await self._type(caller, id, data.encode("utf-8", "replace"), eof=eof)
+        return await self._type(caller, id, data.encode("utf-8", "replace"), after, eof=eof)
 
-    @rpc("process.keys", scope="write")
+    @rpc("process.keys", clients="write", as_tool=_work(action="send-keys"))
     async def keys(
-        self, caller: Caller, id: str, keys: Sequence[str] = (), hex: Sequence[str] = (), literal: str = ""
+        self,
+        caller: Caller,
+        id: str,
+        keys: Sequence[str] = (),
+        hex: Sequence[str] = (),
+        literal: str = "",
+        after: TypedAfter = (),
     ) -> dict[str, Any]:
         """Type text, bytes in hex and keys by their tmux names, in this order."""
         data, warnings = encode_keys(keys, hex, literal)
         if not data:
             raise ArgumentError("; ".join(warnings) or "there is nothing to type; give keys, hex or literal")
-        return {**await self._type(caller, id, data), "warnings": warnings}
+        return {**await self._type(caller, id, data, after), "warnings": warnings}
 
-    @rpc("process.submit", scope="write")
-    async def submit(self, caller: Caller, id: str, data: str = "") -> dict[str, Any]:
+    @rpc("process.submit", clients="write", as_tool=_work(action="submit"))
+    async def submit(self, caller: Caller, id: str, data: str = "", after: TypedAfter = ()) -> dict[str, Any]:
         """Type a line and the key that ends it."""
         end = b"\r" if self._find(caller, id).terminal else b"\n"
-        return await self._type(caller, id, data.encode("utf-8", "replace") + end)
+        return await self._type(caller, id, data.encode("utf-8", "replace") + end, after)
 
-    @rpc("process.paste", scope="write")
-    async def paste(self, caller: Caller, id: str, text: str, bracketed: bool | None = None) -> dict[str, Any]:
+    @rpc("process.paste", clients="write", as_tool=_work(action="paste"))
+    async def paste(
+        self, caller: Caller, id: str, text: str, bracketed: bool | None = None, after: TypedAfter = ()
+    ) -> dict[str, Any]:
         """Paste text; on a terminal in the brackets that tell it from typing."""
         terminal = self._find(caller, id).terminal
         data = encode_paste(text, bracketed=terminal if bracketed is None else bracketed)
         if not data:
             raise ArgumentError("there is nothing to paste; give text")
-        return await self._type(caller, id, data)
+        return await self._type(caller, id, data, after)
 
-    @rpc("process.kill", scope="write")
+    @rpc("process.kill", clients="write", as_tool=_work(action="kill"))
     async def kill(self, caller: Caller, id: str, signal: str = "") -> dict[str, Any]:
         """End a command and all it started, politely at first; or send all of it one signal."""
         process = self._find(caller, id)
         if process.ended is None:
             if signal:
-                process.running.signal(_parse_signal(signal))
+                process.running.signal(parse_signal(signal))
             else:
                 await process.running.stop()
         process.seen.told = process.ended is not None
         return process.row(self._now())
 
-    @rpc("process.clear", scope="write")
+    @rpc("process.clear", clients="write", as_tool=_work(action="clear"))
     async def clear(self, caller: Caller, id: str) -> dict[str, Any]:
         """Forget a command that has ended."""
         process = self._find(caller, id)
@@ -282,7 +332,7 @@ class Processes:
         self._table.forget(process)
         return process.row(self._now())
 
-    @rpc("process.remove", scope="write")
+    @rpc("process.remove", clients="write", as_tool=_work(action="remove"))
     async def remove(self, caller: Caller, id: str) -> dict[str, Any]:
         """End a command if it runs, and forget it."""
         process = self._find(caller, id)
@@ -291,7 +341,7 @@ class Processes:
         self._table.forget(process)
         return process.row(self._now())
 
-    @rpc("process.leftovers", scope="admin")
+    @rpc("process.leftovers", clients="admin")
     async def leftovers(self) -> dict[str, Any]:
         """Tell which commands were running when the crib died before, and were ended by this one."""
         return {"leftovers": [asdict(each) for each in await self._sweep_once()]}
@@ -337,6 +387,7 @@ class Processes:
             if process.ended is None:
                 await process.running.stop(0)
             process.seen.ended_at = self._now()
+            await in_thread(process.end_writing)
         if process.is_cut:
             process.seen.key = await self._store_output(process)
         self._notify(process)
@@ -346,6 +397,7 @@ class Processes:
         self._table.forget(process)
         ended = process.ended
         assert ended is not None
+        await in_thread(process.end_writing)
         text = process.text()
         cut = last_lines(text, _SHOWN_LINES, target.shown)
         is_whole = not process.is_cut
@@ -355,14 +407,15 @@ class Processes:
             "text": cut.text, "bytes": process.running.total, "cut": bool(cut.left) or not is_whole,
             "lines": _count_lines(cut.text), "totalLines": _count_lines(text) if is_whole else None,
             "key": "" if is_whole and not cut.left else await self._store_output(process),
-            "notices": self._table.notices(process.scope),
+            "notices": self._table.notices(process.scope), **process.origin,
         }  # fmt: skip
 
     async def _store_output(self, process: StartedProcess) -> str:
         """Keep what a command printed, from its beginning, where `result_get` finds it; return the key."""
         try:
             whole = await process.running.whole()
-            return await self._blobs.put(await in_thread(_pack_output, whole.data, whole.missing)) if whole.data else ""
+            packed = await in_thread(pack_output, whole.data, whole.missing, process.seen.sources)
+            return await self._blobs.put(packed) if whole.data else ""
         except Exception:
             log.exception("the output of %s could not be kept; its end was shown", process.id)
             return ""
@@ -375,10 +428,15 @@ class Processes:
             except Exception:
                 log.exception("who listens for the end of commands failed; the others are told")
 
-    async def _type(self, caller: Caller, id: str, data: bytes, *, eof: bool = False) -> dict[str, Any]:
+    async def _type(
+        self, caller: Caller, id: str, data: bytes, after: Sequence[str], *, eof: bool = False
+    ) -> dict[str, Any]:
         process = self._find(caller, id)
         if process.ended is not None:
             raise ToolError(f"{process.id} {process.ended.sentence()}; it reads nothing any more", code="closed")
+        fresh = tuple(each for each in after if each not in process.seen.sources)
+        process.seen.sources += fresh
+        process.begin_writing(join_sources(fresh))
         try:
             if data:
                 await process.running.write(data)
@@ -395,8 +453,19 @@ class Processes:
     def _scope(self, caller: Caller) -> str:
         return self._target_of(caller).scope
 
+    def _by_id(self, caller: Caller) -> dict[str, StartedProcess]:
+        """Return the commands in the background that are the caller's own; the owner has all of the conversation."""
+        own = self._target_of(caller)
+        shared = (each for each in self._table.in_place(own.place) if self.is_theirs(caller, each.author))
+        return {each.id: each for each in (*self._table.of(own.scope), *shared)}
+
     def _find(self, caller: Caller, id: str) -> StartedProcess:
-        return self._table.find(self._scope(caller), id)
+        mine = self._by_id(caller)
+        process = mine.get(id.strip())
+        if process is None:
+            hint = suggest(id, mine, f"there are {', '.join(mine) or 'none'}")
+            raise ToolError(f"no command {id[:64]!r} in the background{hint}", code="not_found")
+        return process
 
 
 def clamp(value: float | None, default: float, low: float, high: float) -> float:
@@ -407,16 +476,6 @@ def clamp(value: float | None, default: float, low: float, high: float) -> float
 def _choose_seconds(seconds: float | None, target: ExecTarget) -> float | None:
     """Return how long a command may run; asking for nothing, or for no end, gives what everybody gets."""
     return min(seconds, target.longest) if seconds and seconds > 0 else target.limits.seconds
-
-
-def _parse_signal(name: str) -> int:
-    wanted = name.strip().upper().removeprefix("SIG")
-    known = {each.name.removeprefix("SIG"): each.value for each in signals.Signals}
-    if wanted in known:
-        return known[wanted]
-    if wanted.isdigit() and int(wanted) in known.values():
-        return int(wanted)
-    raise ArgumentError(f"there is no signal {name[:32]!r}; use INT, TERM, KILL, HUP, STOP, CONT or the like")
 
 
 async def _wait_for_news(process: StartedProcess, seconds: float) -> None:
@@ -433,15 +492,6 @@ async def _wait_for_news(process: StartedProcess, seconds: float) -> None:
     finally:
         stop()
         ended.cancel()
-
-
-def _pack_output(data: bytes, missing: int) -> bytes:
-    """Return output as `result_get` reads it. Piece by piece: as text, much of it is several times its size."""
-    rest = f"\n[{missing:,} more bytes were not kept]" if missing else ""
-    packed = bytearray(b'{"source": null, "text": "')
-    for text in chain(map(decode_output, split_output(data)), (rest,)):
-        packed += json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
-    return bytes(packed + b'"}')
 
 
 def _count_lines(text: str) -> int:

@@ -14,7 +14,7 @@ from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, Link, PinStore
 from toolcrib.define.names import server_part
-from toolcrib.define.ports import OutsideAnswer, rpc
+from toolcrib.define.ports import rpc
 from toolcrib.define.result import Result
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
@@ -163,21 +163,21 @@ class ServerTools:
         """Forget the token of a server, and tell whether there was one."""
         return self._backend.sign_out(server, self._service.require(server, self._settings))
 
-    @rpc("mcp.prompts", scope="read")
+    @rpc("mcp.prompts", clients="read", starts_turn=True)
     async def prompts(
         self, caller: Caller, server: Annotated[str, "the name of the server in the configuration"]
-    ) -> OutsideAnswer:
+    ) -> dict[str, str]:
         """List the prompts that an MCP server offers, as it writes them; for who may call its tools."""
         return await self._ask_as(caller, server, "prompts/list", {})
 
-    @rpc("mcp.prompt", scope="read")
+    @rpc("mcp.prompt", clients="read", starts_turn=True)
     async def prompt(
         self,
         caller: Caller,
         server: Annotated[str, "the name of the server in the configuration"],
         name: Annotated[str, "the prompt, as the server calls it"],
         args: Annotated[dict[str, str] | None, "what it is filled in with"] = None,
-    ) -> OutsideAnswer:
+    ) -> dict[str, str]:
         """Return a prompt of an MCP server, as it writes it; for who may call its tools."""
         return await self._ask_as(caller, server, "prompts/get", {"name": name, "arguments": args or {}})
 
@@ -207,13 +207,13 @@ class ServerTools:
             source=source, effects=frozenset({"read", "network"}), limit=_PROMPT_CHARS,
         )  # fmt: skip
 
-    async def _ask_as(self, caller: Caller, server: str, method: str, params: Mapping[str, Any]) -> OutsideAnswer:
+    async def _ask_as(self, caller: Caller, server: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """Return what a server answers, as JSON between marks; raise ToolError when the caller may not ask."""
         result = await self.run_as(caller, self.make_request(server, method), params)
         if result.status == "error":
             outside = next((part.source for part in result.content), None)
             raise ToolError(result.details["error"], code=result.details["code"], source=outside)
-        return OutsideAnswer(source=f"mcp:{server}", text=result.plain_text)
+        return {"source": f"mcp:{server}", "text": result.plain_text}
 
     def _make(self, name: str, known: KnownServer) -> Sequence[tuple[str, Tool | None, str]]:
         made, usable = self._made.setdefault(name, {}), known.accepted()

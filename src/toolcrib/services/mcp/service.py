@@ -159,13 +159,13 @@ class Mcp:
 
     # what doors ask for
 
-    @rpc("mcp.status", scope="read")
+    @rpc("mcp.status", clients="read")
     async def status(self, caller: Caller) -> list[dict[str, Any]]:
         """Tell how every MCP server stands: its connection, its tools and what became of them, what is wrong."""
         for_owner = self._is_owner(caller)
         return [each.to_json(for_owner=for_owner) for each in self._known.values()]
 
-    @rpc("mcp.list", scope="admin")
+    @rpc("mcp.list", clients="admin")
     async def overview(
         self, caller: Caller, wait: Annotated[float, "seconds to wait for servers that are not there yet"] = 0.0
     ) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Mcp:
         await self.ready(wait)
         return {"servers": await self.status(caller), "problems": self.faults}
 
-    @rpc("mcp.changes", scope="admin")
+    @rpc("mcp.changes", clients="admin")
     async def changes(self, server: Annotated[str, "the name of the server in the configuration"]) -> dict[str, Any]:
         """Connect to a server; return the tools it has, and those that wait to be accepted, as they were and are."""
         each = await self.reach(server)
@@ -189,7 +189,7 @@ class Mcp:
         ]
         return {"tools": [*each.standings()], "changes": waiting}
 
-    @rpc("mcp.accept", scope="admin")
+    @rpc("mcp.accept", clients="admin")
     async def accept(
         self,
         caller: Caller,

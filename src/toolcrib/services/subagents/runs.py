@@ -20,6 +20,7 @@ from toolcrib.define.taint import join_sources, sources_of
 from toolcrib.define.turn import TurnHandle
 
 STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
+AUTHOR = "subagent:author"  # noted in the session of one: who began it, or had it go on
 LABEL_CHARS = 80
 
 _TEXT_CHARS = 400
@@ -46,6 +47,7 @@ class SubagentRun:
 
     key: str
     parent: str
+    author: Caller
     label: str
     task: str
     turn: TurnHandle | None
@@ -159,6 +161,13 @@ def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:
     return state or "interrupted", ""
 
 
+def read_author(lines: Sequence[Line]) -> Caller | None:
+    """Return who had a run go on last, None where its log does not say."""
+    noted = (line.body.data for line in reversed(lines) if isinstance(line.body, Noted) and line.body.name == AUTHOR)
+    told = next(noted, None)
+    return Caller.from_json(told) if isinstance(told, Mapping) else None
+
+
 def outside_source(lines: Iterable[Line]) -> str:
     """Return where texts and pictures came from that came from outside, "" when none is in the log."""
     return join_sources(sources_of(line.body.message for line in lines if isinstance(line.body, Said)))
@@ -195,8 +204,8 @@ class SubagentHost(Protocol):
     def is_tool(self, agent: str, /) -> bool:
         """Tell whether there is such an agent among the tools, whoever may call it."""
 
-    def model_named(self, word: str, /) -> str | None:
-        """Return the configured model that a word stands for."""
+    def choose_model(self, caller: Caller, word: str, /) -> str:
+        """Return the model that a word of a caller means, "" for the usual one; raise where it is not theirs."""
 
     def message(self, caller: Caller, text: str, /) -> Message:
         """Return what the caller says to a subagent, marked with where it may come from."""

@@ -24,9 +24,9 @@ from toolcrib.define.log import Line, Noted, SessionHead, SessionStore
 from toolcrib.define.message import Message
 from toolcrib.define.model import Effort
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import rpc
+from toolcrib.define.ports import rpc, work_of
 from toolcrib.define.result import Text
-from toolcrib.define.session import agent_from_key, is_subagent, to_agent
+from toolcrib.define.session import agent_from_key, is_subagent, kind_from_key, to_agent
 from toolcrib.define.taint import source_after
 from toolcrib.define.turn import TurnHandle
 from toolcrib.policy.resolve import agent_of, is_owner, max_subagents
@@ -53,11 +53,12 @@ _EFFORTS: Mapping[str, Effort] = {
 def mount(core: TurnCore) -> Feature:
     """Mount subagents in the background: they are turns, so they stand behind what runs turns."""
     service = Subagents(core.stores.sessions, core.settings, core.host, core.slots)
+    service.is_theirs = core.is_theirs
     return Feature(services=(service,), close=service.close)
 
 
 class Subagents:
-    """The background subagents of one crib. Every caller sees and touches those that its own session started."""
+    """The background subagents of one crib. Every caller sees and touches those that they started in their session."""
 
     def __init__(
         self,
@@ -73,8 +74,14 @@ class Subagents:
         self._watching: set[asyncio.Task[None]] = set()
         self._resuming = asyncio.Lock()
         self._is_closing = False
+        self.is_theirs: Callable[[Caller, Caller], bool] = lambda caller, author: caller == author
 
-    @rpc("subagents.spawn", scope="write")
+    @rpc(
+        "subagents.spawn",
+        clients="write",
+        as_tool=work_of("sessions_spawn", {"agent": "agentId", "seconds": "runTimeoutSeconds"}),
+        starts_turn=True,
+    )
     async def spawn(  # noqa: PLR0913  the parameters of a method are its interface
         self,
         caller: Caller,
@@ -95,7 +102,7 @@ class Subagents:
             agent=target,
             text=task,
             label=label.strip(),
-            model=self._choose_model(caller, model),
+            model=self._host.choose_model(caller, model),
             effort=parse_effort(thinking),
             seconds=seconds,
         )
@@ -108,22 +115,25 @@ class Subagents:
             "label": run.label,
         }
 
-    @rpc("subagents.list", scope="read")
+    @rpc("subagents.list", clients="read", as_tool=work_of("subagents", {"minutes": "recentMinutes"}, action="list"))
     async def list_runs(
         self, caller: Caller, minutes: Annotated[int, Field(ge=1, le=1440, description="how far back to look")] = 30
     ) -> list[dict[str, Any]]:
         """List the caller's subagents: those that run, and those that ended or were interrupted lately."""
         own, since = self._key(caller), self._now() - minutes * 60
-        going = {run.key: run for run in self._runs.values() if run.parent == own}
+        going = {run.key: run for run in self._runs_of(caller)}
         shown = [run for run in going.values() if run.end is None or (run.ended or 0) >= since]
         rows = [runs.row_of(run, await self._store.lines(run.key) if run.end else (), self._now()) for run in shown]
         for head in await self._heads(own):
-            if head.key not in going and head.changed_at >= since:
-                rows.append(runs.row_of_log(head, await self._store.lines(head.key)))
+            if head.key in self._runs or head.changed_at < since:
+                continue
+            lines = await self._store.lines(head.key)
+            if self._is_known_to(caller, lines):
+                rows.append(runs.row_of_log(head, lines))
         rows.sort(key=lambda row: (row["state"] != "running", -row["startedAt"]))
         return rows[:_LISTED_RUNS]
 
-    @rpc("subagents.steer", scope="write")
+    @rpc("subagents.steer", clients="write", as_tool=work_of("subagents", action="steer"), starts_turn=True)
     async def steer(
         self,
         caller: Caller,
@@ -144,13 +154,12 @@ class Subagents:
             await self._start(caller, runs.SpawnRequest(key=key, agent=agent, text=message, label=label), "keep")
             return {"status": "resumed", **told}
 
-    @rpc("subagents.stop", scope="write")
+    @rpc("subagents.stop", clients="write", as_tool=work_of("subagents", action="stop"))
     async def stop(
         self, caller: Caller, target: Annotated[str, "its run id, session key or label; all stops every one"]
     ) -> dict[str, Any]:
         """Stop a running subagent and what it runs, or all of the caller's."""
-        own = self._key(caller)
-        running = [run for run in self._runs.values() if run.parent == own and run.end is None]
+        running = [run for run in self._runs_of(caller) if run.end is None]
         if target.strip().lower() not in ("all", "*"):
             key, _ = await self._find(caller, target)
             running = [run for run in running if run.key == key]
@@ -165,7 +174,7 @@ class Subagents:
         stopped = [run.key for run in running if run.is_stopped]
         return {"status": "stopped" if stopped or not running else "ended", "stopped": stopped}
 
-    @rpc("agents.list", scope="read")
+    @rpc("agents.list", clients="read")
     async def agents(self, caller: Caller) -> dict[str, Any]:
         """Tell which agents the caller may start: itself first, then those that its lists and its tools allow."""
         own = agent_of(caller)
@@ -202,7 +211,8 @@ class Subagents:
             if isinstance(error, CribError) and not isinstance(error, ToolError):
                 raise ToolError(str(error), code="unavailable") from error
             raise
-        run = runs.SubagentRun(request.key, self._key(caller), request.label, request.text, turn, self._now(), cleanup)
+        said = (request.label, request.text, turn, self._now(), cleanup)
+        run = runs.SubagentRun(request.key, self._key(caller), caller, *said)
         self._runs.pop(request.key, None)
         self._runs[request.key] = run
         ended = [key for key, run in self._runs.items() if run.end is not None]
@@ -261,6 +271,8 @@ class Subagents:
             raise ToolError(f"no subagent can be started here: {why}", code="denied")
         own = agent_of(caller)
         target = to_agent(agent) if agent.strip() else own
+        if agent.strip() and target == to_agent("") != agent.strip().lower():  # it has no letter of a name in it
+            raise ToolError(f"there is no agent {escape(agent[:64])!r}; see agents_list", code="not_found")
         if target == own or target in self._host.agent_tools(caller):
             return target
         allowed = self._may_start(own)
@@ -279,17 +291,6 @@ class Subagents:
         listing = self._host.agents.get(own, runs.AgentListing())
         return tuple(each if each == "*" else to_agent(each) for each in listing.may_start)
 
-    def _choose_model(self, caller: Caller, model: str) -> str:
-        if not model.strip():
-            return ""
-        # rules may give models different tools, so whoever could choose one could choose its tools (G8)
-        if not is_owner(self._settings.policy, caller):
-            raise ToolError("only the owner may choose the model of a subagent; leave it out", code="denied")
-        chosen = self._host.model_named(model)
-        if chosen is None:
-            raise ToolError(f"the configuration names no model {escape(model[:100])!r}; leave it out", code="not_found")
-        return chosen
-
     async def _heads(self, own: str) -> list[SessionHead]:
         """Return the sessions that this one started, as far as they are among the latest."""
         heads = await self._store.list(most=1_000)
@@ -298,12 +299,25 @@ class Subagents:
         behind = (head for head in heads if is_subagent(head.key) and not is_called(head.key))
         return [head for head in behind if own in head.parents[-2:]]
 
+    def _runs_of(self, caller: Caller) -> list[runs.SubagentRun]:
+        """Return the runs of this process that are the caller's."""
+        own = self._key(caller)
+        return [run for run in self._runs.values() if run.parent == own and self.is_theirs(caller, run.author)]
+
+    def _is_known_to(self, caller: Caller, lines: Sequence[Line]) -> bool:
+        """Tell whether a run of an earlier process is the caller's; what nobody signed is shared in no group."""
+        author = runs.read_author(lines)
+        if author is None:
+            return kind_from_key(self._key(caller)) != "group" or is_owner(self._settings.policy, caller)
+        return self.is_theirs(caller, author)
+
     async def _find(self, caller: Caller, target: str) -> tuple[str, str]:
         """Return the key and the label of the run that is meant, among the caller's own."""
         own, wanted = self._key(caller), target.strip()
-        known = {run.key: run.label for run in self._runs.values() if run.parent == own}
+        known = {run.key: run.label for run in self._runs_of(caller)}
         for head in await self._heads(own):
-            known.setdefault(head.key, head.title)
+            if head.key not in self._runs and self._is_known_to(caller, await self._store.lines(head.key)):
+                known[head.key] = head.title
         for key, label in reversed(known.items()):
             if wanted and wanted in (key, runs.run_id(key), label):
                 return key, label

@@ -10,7 +10,8 @@ _ACTIONS = ("status", "list", "add", "update", "remove", "run", "runs", "wake")
 _JOB = (
     'like {"schedule": {"at": "2030-01-01T09:00:00+02:00"} or {"everyMs": 3600000} or {"expr": "0 9 * * 1-5", "tz": '
     '"Europe/Kyiv"}, "payload": {"kind": "systemEvent", "text": ..} to tell this session or {"kind": "agentTurn", '
-    '"message": ..} to have it done apart}; may have name, tools {allow, deny}, deleteAfterRun (add)'
+    '"message": ..} to have it done apart and said in this chat, or where channel and to say, or with deliver false '
+    "nowhere}; may have name, tools {allow, deny}, deleteAfterRun (add)"
 )
 _PARAMETERS = {
     "type": "object",
@@ -74,11 +75,11 @@ async def _quote(ctx: Ctx, job: Mapping[str, Any], many: int) -> Mapping[str, An
     payload = inner.get("payload")
     if not many or not isinstance(payload, Mapping) or not isinstance(payload.get("text"), str):
         return job
-    told = await ctx.rpc("sessions.history", {"most": many * 4})
+    told = await ctx.rpc("sessions.history", {"most": many * 4, "chars": _MESSAGE_CHARS})
     said = [each for each in told["messages"] if each["role"] in ("user", "assistant") and each["text"].strip()]
     lines, left = list[str](), _CONTEXT_CHARS
     for each in said[-many:]:
-        line = f"- {each['role'].title()}: {' '.join(each['text'].split())[:_MESSAGE_CHARS]}"
+        line = f"- {each['role'].title()}: {' '.join(each['text'].split())}"
         if (left := left - len(line)) < 0:
             break
         lines.append(line)

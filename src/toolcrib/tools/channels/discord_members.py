@@ -9,7 +9,7 @@ from toolcrib import Ctx, Result, tool
 from ._read import read_channel
 
 
-@tool(effects={"read", "network"}, requires=("channel:discord",))
+@tool(effects={"read", "network"}, requires=("channel:discord",), recipients=("channelId",))
 async def discord_members(
     ctx: Ctx,
     channelId: Annotated[str | None, "the chat, its number; this one when left out"] = None,  # noqa: N803  as `message` has it

@@ -9,7 +9,7 @@ from toolcrib import Ctx, Result, tool
 from ._read import read_channel
 
 
-@tool(effects={"read", "network"}, requires=("channel:slack",))
+@tool(effects={"read", "network"}, requires=("channel:slack",), recipients=("channelId", "threadId"))
 async def slack_history(
     ctx: Ctx,
     channelId: Annotated[str | None, "the chat, like C0123ABCD; this one when left out"] = None,  # noqa: N803  as `message` has it

@@ -7,7 +7,7 @@ from toolcrib import Ctx, Result, tool
 from ._read import read_channel
 
 
-@tool(effects={"read", "network"}, requires=("channel:telegram",))
+@tool(effects={"read", "network"}, requires=("channel:telegram",), recipients=("chatId",))
 async def telegram_chat(
     ctx: Ctx,
     chatId: Annotated[str | None, "the chat, like -1001234; this one when left out"] = None,  # noqa: N803  as `message` has it

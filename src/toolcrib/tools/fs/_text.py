@@ -20,7 +20,6 @@ from toolcrib.tools._media import format_size
 
 _GLOB_SIGNS = frozenset("*?[]{}!\\")
 _LOOK_SECONDS, _MAX_SAME_NAMES = 2.0, 3
-_FROM_OUTSIDE = ("inbox/", "downloads/")  # what came with messages, and what pages gave
 
 
 _ROW = re.compile(r"[^\n]*\n|[^\n]+")
@@ -152,11 +151,6 @@ def attribute_names(names: Iterable[str]) -> str | None:
     """Return what a result with these names has as its source: whoever names files may mean to be read as a mark."""
     shown = "\n".join(names)
     return "file names" if defuse(shown) != shown else None
-
-
-def attribute_content(paths: Iterable[str]) -> str | None:
-    """Return what a result with the content of these files has as its source: some folders hold what others sent."""
-    return next((f"file:{path}" for path in paths if path.casefold().startswith(_FROM_OUTSIDE)), None)
 
 
 def _spellings(path: str) -> list[str]:

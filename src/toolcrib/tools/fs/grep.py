@@ -10,7 +10,6 @@ from toolcrib.files import Search
 from ._text import (
     JUDGED_NOTE,
     MAX_SEARCH_BYTES,
-    attribute_content,
     attribute_names,
     count_of,
     escape_name,
@@ -88,7 +87,6 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         "unreadable": found.unreadable,
     }
     names = dict.fromkeys(line.path for line in found.lines)
-    source = attribute_content(names) or attribute_names(names)
     text = render_rows(rows, len(found.lines), "no matches", notes)
     place, files = name_place(entry.path), len({line.path for line in found.lines})
     head = f"{count_of(matches, 'match', 'matches')} in {count_of(files, 'file', 'files')} of {place}:"
@@ -97,7 +95,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
         how = f"Use read to see {escape_name(same[0])}." if same else "Try another word."
         head = f"No line of {place} matches. {how}"
     end = "That is all." if rows and len(rows) == len(found.lines) and not found.more else ""
-    return Result.text(text, details=details, source=source, head=head, end=end)
+    return Result.text(text, details=details, source=attribute_names(names), head=head, end=end)
 
 
 def _row(path: str, number: int, text: str, matched: bool) -> str:

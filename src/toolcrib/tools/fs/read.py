@@ -9,7 +9,7 @@ from toolcrib import Ctx, Image, Result, ToolError, tool
 from toolcrib.files import Passage
 from toolcrib.tools._media import detect_encoding, file_kind, fit_picture, format_size, is_binary
 
-from ._text import attribute_content, count_of, escape_name, first_lines, use_existing
+from ._text import count_of, escape_name, first_lines, use_existing
 
 _MAX_LINES, _MAX_BYTES = 2_000, 50 << 10
 _HEAD_BYTES, _MAX_DECODED_BYTES = 8 << 10, 8 << 20
@@ -55,8 +55,7 @@ async def _picture(ctx: Ctx, path: str, mime: str) -> Result:
         return Result.text(f"[{escape_name(path)} is a picture that cannot be shown: {error}]", details=details)
     width, height = picture.sides
     details = {"kind": "image", "bytes": len(data), "shown": True, "width": width, "height": height}
-    source = attribute_content((path,))
-    return Result.image(picture.data, mime=picture.mime, label=picture.note, path=path, details=details, source=source)
+    return Result.image(picture.data, mime=picture.mime, label=picture.note, path=path, details=details)
 
 
 async def _read_decoded(ctx: Ctx, path: str, encoding: str, first: int, most: int, limit: int | None) -> Result:
@@ -99,8 +98,7 @@ def _text(passage: Passage, text: str, limit: int | None, encoding: str = "utf-8
     end = f"That is all of {escape_name(passage.entry.path)}." if passage.count and not passage.more else ""
     if by == "limit" and passage.total and passage.total <= _MAX_LINES:
         end = "Leave out offset and limit to read all of it at once."
-    source = attribute_content((entry.path,))
-    return Result.text(text, details=details, source=source, head=_headline(passage), end=end)
+    return Result.text(text, details=details, head=_headline(passage), end=end)
 
 
 def _headline(passage: Passage) -> str:

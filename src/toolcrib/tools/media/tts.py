@@ -14,7 +14,8 @@ async def tts(
     channel: Annotated[str | None, "where it will be sent, like telegram; decides the form of the file"] = None,
 ) -> Result:
     """Turn text into speech. Send the file that MEDIA names with the answer, and do not repeat the text."""
-    asked = {"call": ctx.call.key, "text": text, **({"channel": channel} if channel else {})}
+    more = {"channel": channel, "after": ctx.course.taint}
+    asked = {"call": ctx.call.key, "text": text, **{name: each for name, each in more.items() if each}}
     told = await ctx.rpc("tts.perform", asked)
     lasts = f"{told['seconds']} seconds, " if "seconds" in told else ""
     lines = [f"MEDIA:{told['path']}", f"{lasts}{told['outputFormat']}, spoken by {told['provider']}"]

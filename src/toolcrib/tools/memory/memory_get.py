@@ -35,4 +35,5 @@ async def memory_get(ctx: Ctx, args: Mapping[str, Any]) -> Result:
     if not told["text"]:
         return Result.text("There is nothing there.", details=told)
     end = f"More follows from line {told['next']}." if "next" in told else ""
-    return Result.text(told["text"], source=f"memory:{told['path']}", details=told, end=end)
+    details = {name: each for name, each in told.items() if name != "origin"}
+    return Result.text(told["text"], source=told.get("origin", f"memory:{told['path']}"), details=details, end=end)

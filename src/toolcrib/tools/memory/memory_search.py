@@ -32,7 +32,7 @@ async def memory_search(
     content = tuple(
         Text(
             f"{each['path']}, lines {each['startLine']} to {each['endLine']}:\n{each['snippet']}",
-            f"memory:{each['path']}",
+            each.get("origin", f"memory:{each['path']}"),
         )
         for each in found
     )

@@ -119,6 +119,18 @@ def show_what_channels_can(schema: Mapping[str, Any], caller: Caller, channels: 
     return {**schema, "properties": {**kept, "action": {**kept["action"], "enum": list(can)}}}
 
 
+_WHERE = ("target", "targets", "channelId", "channelIds", "guildId")
+_RECIPIENTS = (*_WHERE, "participant", "userId", "threadId")
+
+
+def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return every chat and person that a call names; where it says none, "" for the chat it comes from."""
+    said = {name: args[name] for name in _RECIPIENTS if args.get(name)}
+    here = [] if any(name in said for name in _WHERE) else [""]
+    named = [each for value in said.values() for each in (value if isinstance(value, list) else [value])]
+    return {"to": [*here, *(str(each).strip() for each in named)]}
+
+
 @tool(
     group="messaging",
     effects={"send"},
@@ -126,6 +138,8 @@ def show_what_channels_can(schema: Mapping[str, Any], caller: Caller, channels: 
     aliases=_ALIASES,
     narrow=show_what_channels_can,
     paths=("path",),
+    recipients=_RECIPIENTS,
+    read_places=_read_places,
 )
 async def message(ctx: Ctx, args: Args) -> Result:
     """Say or do something in a chat, also in another one, or send a file. A plain answer in this chat needs no call."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib import Args, Ctx, Result, Text, ToolError, tool
+from toolcrib import Args, Ctx, Result, Text, ToolError, tool, vouch_for
 from toolcrib.tools._media import decode_sent, keep_picture, name_file
 from toolcrib.tools._parameters import describe_number as _number
 from toolcrib.tools._parameters import describe_text as _text
@@ -56,7 +56,7 @@ _PARAMETERS = {
 }
 
 
-@tool(group="nodes", timeout=_MAX_MS / 1000, parameters=_PARAMETERS, paths=("outPath",))
+@tool(group="nodes", timeout=_MAX_MS / 1000, parameters=_PARAMETERS, paths=("outPath",), commands=("command",))
 async def nodes(ctx: Ctx, args: Args) -> Result:
     """Use paired devices: see which there are, notify, take pictures, record, locate, run commands on them."""
     match args["action"]:
@@ -125,7 +125,7 @@ async def _record(ctx: Ctx, args: Args, command: str, params: Mapping[str, Any])
     path = args.get("outPath") or name_file("nodes", f"{_name(node)}-{command.partition('.')[2]}", kind)
     await ctx.workspace.write(path, data)
     about = {key: payload[key] for key in ("durationMs", "fps", "screenIndex", "hasAudio") if key in payload}
-    text = Text(f"FILE:{path}\n{len(data):,} bytes")
+    text = vouch_for(f"FILE:{path}\n{len(data):,} bytes", "the call or we name the path, and the size is counted here")
     return Result((text,), details={"path": path, "bytes": len(data), **about})
 
 

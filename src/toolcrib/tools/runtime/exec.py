@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolcrib import Ctx, Result, Text, tool
+from toolcrib import Ctx, Result, Text, tool, vouch_for
 
 _FACTS = (
     "status", "sessionId", "pid", "startedAt", "cwd", "exitCode", "signal", "timedOut", "durationMs", "limit", "left",
@@ -18,7 +18,8 @@ def _render_running(state: Mapping[str, Any]) -> Result:
     said = f"The command is still running as {state['sessionId']} (pid {state['pid']})."
     how = "Follow it with process: poll for new output, log, write, send-keys, kill."
     text = "\n\n".join([f"{said} {how}", *_render_notices(state)])
-    return Result.text(text, details=details)._replace(offers=("process",))
+    own = vouch_for(text, "nothing that it printed is shown, and its notices quote commands of this conversation")
+    return Result((own,), details, offers=("process",))
 
 
 def _render_ended(state: Mapping[str, Any]) -> Result:
@@ -57,6 +58,7 @@ def _render_notices(state: Mapping[str, Any]) -> list[str]:
     group="runtime",
     aliases={"cwd": "workdir"},
     paths=("workdir",),
+    commands=("command",),
     timeout=900.0,  # a command goes to the background long before; waiting for its turn may take a while
     limit=210_000,
 )

@@ -51,7 +51,7 @@ async def write(
     eof: Annotated[bool, "close its input"] = False,
 ) -> Result:
     """Write to its input as it is."""
-    state = await ctx.rpc("process.write", {"id": sessionId, "data": data, "eof": eof})
+    state = await ctx.rpc("process.write", {"id": sessionId, "data": data, "eof": eof, "after": ctx.course.taint})
     end = " and closed its input" if eof else ""
     return Result.text(f"Wrote {state['bytes']} bytes to {state['sessionId']}{end}.", details=state)
 
@@ -64,7 +64,7 @@ async def send_keys(
     literal: str = "",
 ) -> Result:
     """Press keys: literal, then hex, then keys."""
-    asked = {"id": sessionId, "keys": list(keys), "hex": list(hex), "literal": literal}
+    asked = {"id": sessionId, "keys": list(keys), "hex": list(hex), "literal": literal, "after": ctx.course.taint}
     state = await ctx.rpc("process.keys", asked)
     said = [f"Sent {state['bytes']} bytes to {state['sessionId']}.", *state["warnings"]]
     return Result.text("\n".join(said), details=state)
@@ -72,7 +72,7 @@ async def send_keys(
 
 async def submit(ctx: Ctx, sessionId: Id, data: str = "") -> Result:  # noqa: N803
     """Type a line and Enter."""
-    state = await ctx.rpc("process.submit", {"id": sessionId, "data": data})
+    state = await ctx.rpc("process.submit", {"id": sessionId, "data": data, "after": ctx.course.taint})
     return Result.text(f"Submitted to {state['sessionId']}.", details=state)
 
 
@@ -83,7 +83,9 @@ async def paste(
     bracketed: bool | None = None,
 ) -> Result:
     """Paste text."""
-    state = await ctx.rpc("process.paste", {"id": sessionId, "text": text, "bracketed": bracketed})
+    state = await ctx.rpc(
+        "process.paste", {"id": sessionId, "text": text, "bracketed": bracketed, "after": ctx.course.taint}
+    )
     return Result.text(f"Pasted {state['bytes']} bytes into {state['sessionId']}.", details=state)
 
 
@@ -128,6 +130,7 @@ process = actions(
         "paste": paste, "kill": kill, "clear": clear, "remove": remove,
     },
     group="runtime",
+    commands=("data", "text", "literal"),
     limit=210_000,
     late="a command is in the background",
 )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from toolcrib import Args, Ctx, Result, Text, ToolError, tool
+from toolcrib import Args, Ctx, Result, Text, ToolError, tool, vouch_for
 from toolcrib.tools._media import keep_picture, name_file
 from toolcrib.tools._parameters import describe_number as _number
 from toolcrib.tools._parameters import describe_text as _text
@@ -146,7 +146,7 @@ async def browser(ctx: Ctx, args: Args) -> Result:
 
 async def _show(ctx: Ctx, action: str, told: dict[str, Any]) -> Result:
     """Return what came of it: pictures and files written to the workspace, words between marks."""
-    node, url = told.pop("source", ""), told.get("url")
+    node, url, _ = told.pop("source", ""), told.get("url"), told.pop("sources", ())
     source = f"web:{url}" if url else node or "browser"
     try:
         data = base64.b64decode(told.pop("base64", ""), validate=True)
@@ -179,7 +179,8 @@ def _render(told: Mapping[str, Any], source: str) -> Text:
 
 async def _keep_file(ctx: Ctx, path: str, data: bytes, told: Mapping[str, Any], source: str) -> Result:
     await ctx.workspace.write(path, data)
-    words = (Text(f"FILE:{path}\n{len(data):,} bytes"), *((Text(told["name"], source),) if told.get("name") else ()))
+    own = vouch_for(f"FILE:{path}\n{len(data):,} bytes", "the path is made here, and the size is counted here")
+    words = (own, *((Text(told["name"], source),) if told.get("name") else ()))
     return Result(words, details={**told, "path": path, "bytes": len(data)})
 
 

@@ -61,7 +61,7 @@ def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
 async def canvas(ctx: Ctx, args: Args) -> Result:
     """Show the user a page or a form (A2UI), change it, look at it; what they do there comes back as a message."""
     told = await _ask(ctx, args, await _read_params(ctx, args))
-    payload = told["payload"]
+    payload = told.get("payload")
     if args["action"] == "eval":
         said = payload.get("result") if isinstance(payload, Mapping) else None
         text = said if isinstance(said, str) else "" if said is None else str(said)

@@ -4,6 +4,11 @@
 (() => {
   const NAME = "openclawCanvasA2UIAction", MAX_CHARS = 100000;
 
+  // not every browser follows the policy's webrtc 'block'
+  for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection"]) {
+    Object.defineProperty(window, name, {value: undefined, configurable: false, writable: false});
+  }
+
   function post(told) {
     const ios = window.webkit?.messageHandlers?.[NAME];
     const android = window[NAME];

@@ -212,12 +212,13 @@ async function showChanges(t, gateway, server, again) {
 // channels
 
 async function showChannels({ t, gateway }) {
-  const { channels } = await gateway.ask("channels.status");
-  return table(t, t("now.channels"), [
+  const [{ channels }, { notInForce }] = await Promise.all([gateway.ask("channels.status"), gateway.ask("status")]);
+  const told = notInForce ? complain(`${t("settings.invalid")}: ${notInForce}`) : null;
+  return h("div", {}, told, table(t, t("now.channels"), [
     [t("now.name"), (each) => each.channel],
     [t("now.state"), (each) => badge(each.state, colourState(each.state))],
     [t("now.direct"), (each) => each.dmPolicy],
     [t("now.waits"), (each) => showNumber(each.invitations?.length)],
     [t("now.problem"), (each) => each.problem ?? "", "wide"],
-  ], channels);
+  ], channels));
 }

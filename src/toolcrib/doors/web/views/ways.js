@@ -47,7 +47,7 @@ export function drawWays(t, tools, pick) {
   return svg;
 }
 
-// The nine stand in their order; what else stopped a tool stands before or behind them.
+// They stand in their order; what else stopped a tool stands before or behind them.
 function orderLayers(tools) {
   const met = new Set(tools.map((each) => each.layer)), known = [...BEFORE, ...NINE, ...AFTER];
   const others = [...met].filter((name) => name && !known.includes(name));

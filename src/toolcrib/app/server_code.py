@@ -1,0 +1,117 @@
+"""What the start of an MCP server loads: where it is started, and which code of a workspace that takes in.
+
+Interpreters and runners look further than the words that name a script: at modules beside it, at `node_modules`, at
+settings of the folder they stand in and of those above. So a server starts outside of all workspaces unless `cwd` is
+written, and what its start would find in a workspace has to be accepted as a whole.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+
+from toolcrib.config.services import McpSettings
+from toolcrib.define.errors import ToolError
+
+_BETWEEN_WORDS = r"(?:[\s=;,:'\"()&|<>`]|\$\{?\w+\}?/?)+"  # of a shell: blanks, signs, variables
+_MAX_BASES, _MAX_WORDS = 16, 256  # folders and words among the settings of a server
+_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*")
+# variables whose folders are searched for code
+_SEARCHED = re.compile(r"PATH$|LIB$|HOME$|_ENV$|PRELOAD$")
+# what runners read in the folders above the one they start in
+_READ_ABOVE = (
+    ".cargo", ".mise.toml", ".npmrc", ".python-version", ".ruby-version", ".tool-versions", ".venv", ".yarnrc.yml",
+    "Cargo.toml", "Gemfile", "bunfig.toml", "deno.json", "deno.jsonc", "mise.toml", "node_modules", "package.json",
+    "pyproject.toml", "pyvenv.cfg", "tsconfig.json", "uv.toml",
+)  # fmt: skip
+
+
+def place_server(server: McpSettings, folder: Path) -> McpSettings:
+    """Return a server that is started in its `cwd` or, without one, in `folder`, its scripts by their whole names.
+
+    ToolError for a word that means a folder of where we stand: only the owner knows whether it should be started there.
+    """
+    if server.cwd is not None:
+        return server.model_copy(update={"cwd": os.path.expanduser(server.cwd)})  # noqa: PTH111  Path's own raises
+    args = []
+    for number, word in enumerate(server.args):
+        if word and not word.startswith("-") and os.path.isdir(word) and not os.path.isabs(word):  # noqa: PTH112, PTH117
+            where = "a server is started outside of all workspaces"
+            what = f"args[{number}] {word!r} is a folder here, and {where}"
+            raise ToolError(f"{what}; write its whole name, or write cwd", code="bad_arguments")
+        args.append(os.path.abspath(word) if os.path.isfile(word) else word)  # noqa: PTH100, PTH113
+    command = server.command or ""
+    if os.sep in command:
+        command = os.path.abspath(os.path.expanduser(command))  # noqa: PTH100, PTH111
+    return server.model_copy(update={"cwd": str(folder), "command": command, "args": tuple(args)})
+
+
+def list_server_code(server: McpSettings) -> Iterator[Path]:
+    """Yield the programs, scripts and packages that a server is started from, as far as its settings name them."""
+    if server.command is None:
+        return
+    cwd = Path(os.path.expanduser(server.cwd or "."))  # noqa: PTH111  Path's own raises for a user who is not there
+    written = (server.command, *server.args, *server.env.values())
+    split = (*written, *re.split(_BETWEEN_WORDS, " ".join(written)))
+    words = [*dict.fromkeys(os.path.expanduser(word) for word in split if word)][:_MAX_WORDS]  # noqa: PTH111
+    bases = [cwd, *(cwd / word for word in ("node_modules/.bin", *words) if os.path.isdir(cwd / word))][:_MAX_BASES]  # noqa: PTH112
+    for base, word in product(bases, words):
+        yield from _find_scripts(base / word)
+        if "." in word and any(_find_scripts(base / word.replace(".", "/"))):  # a module; its package runs with it
+            yield base / word.partition(".")[0]
+    if program := shutil.which(server.command, path=server.env.get("PATH")):
+        yield Path(program)
+
+
+def list_code_around(server: McpSettings, code: Sequence[Path], guarded: Sequence[Path]) -> Iterator[Path]:
+    """Yield what a placed server loads from the `guarded` workspaces besides the `code` that its settings name."""
+    start = Path(server.cwd or "/").resolve()
+    if (root := _find_root(start, guarded)) is not None:
+        yield start
+        yield from _list_above(start, root)
+    for path in code:
+        folder = path.parent.resolve()
+        if (root := _find_root(folder, guarded)) is None or folder.is_relative_to(start):
+            continue
+        if (folder.parent / "pyvenv.cfg").is_file():
+            yield folder.parent
+        elif not is_bare_python(server, path):
+            yield folder
+            yield from _list_above(folder, root)
+    for name, value in server.env.items():
+        for each in value.split(os.pathsep) if _SEARCHED.search(name) else ():
+            if os.path.isdir(start / each) and _find_root(folder := (start / each).resolve(), guarded) is not None:  # noqa: PTH112
+                yield folder
+
+
+def is_bare_python(server: McpSettings, code: Path) -> bool:
+    """Tell whether PYTHONSAFEPATH keeps this code from importing what lies beside it."""
+    is_python = _PYTHON.fullmatch(os.path.basename(server.command or "")) is not None  # noqa: PTH119
+    return is_python and (code.suffix == ".py" or code.is_dir())
+
+
+def _find_scripts(path: Path) -> Iterator[Path]:
+    """Give the program that is meant by a path, with its suffix or without; of a folder only a Python package."""
+    with suppress(OSError, ValueError):
+        if any((path / name).is_file() for name in ("__main__.py", "__init__.py")):
+            yield path
+        for suffix in ("", *_SCRIPTS):
+            each = path.with_name(path.name + suffix) if path.name else path
+            if each.is_file() and (each.suffix in _SCRIPTS or os.access(each, os.X_OK)):
+                yield each
+
+
+def _find_root(folder: Path, guarded: Sequence[Path]) -> Path | None:
+    """Return the outermost workspace that a folder lies in."""
+    return min((each for each in guarded if folder.is_relative_to(each)), default=None)
+
+
+def _list_above(folder: Path, root: Path) -> Iterator[Path]:
+    for above in folder.parents:
+        if not above.is_relative_to(root):
+            return
+        yield from (above / name for name in _READ_ABOVE if (above / name).exists())

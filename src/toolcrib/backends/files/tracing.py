@@ -1,0 +1,119 @@
+"""Where the files of a workspace came from, by what is known of them. Plain functions: it runs them in threads."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Mapping
+from itertools import islice
+
+from toolcrib.define.errors import ToolError
+from toolcrib.define.memory import is_memory_file
+from toolcrib.define.taint import source_after
+
+from .changes import resolve_path
+from .disk import Disk
+from .origins import WHOLE_FOLDER, OriginRow, hash_bytes, is_below, is_wordy, list_files, to_kept_path
+
+_MIN_KNOWN_BYTES = 16  # content that is shorter may be the same by chance, so that its path has to be
+_MAX_HASHED = 500  # files below one path
+
+
+def trace(disk: Disk, paths: Collection[str], *, names: bool = False) -> tuple[str, ...]:
+    """Return where these files came from, as far as it is outside; with `names` where their names did."""
+    found, folders = dict[str, None](), dict[str, str]()
+    for path in paths:
+        folder, _, name = path.rstrip("/").rpartition("/")
+        try:
+            if names and folder not in folders:  # of many names in few folders
+                folders[folder] = resolve_path(disk, folder or ("/" if path[:1] == "/" else "."))
+            real = f"{folders[folder]}/{name}".removeprefix("./") if names else resolve_path(disk, path)
+        except ToolError:  # it is gone, or leads out: nothing of it is told either
+            continue
+        own = f"file:{real}" if disk.is_foreign(real) else None
+        if not names or (own is None and is_wordy(real)):
+            whole = f"{disk.beneath.path}/{real}"
+            is_folder = names and os.path.isdir(whole) and not os.path.islink(whole)  # noqa: PTH112, PTH114
+            told = list_below(disk, real, names=True) if is_folder else (_trace_content(disk, real),)
+        else:
+            told = (own,)
+        found |= {source: None for source in told if source}
+    return tuple(found)
+
+
+def _trace_content(disk: Disk, path: str) -> str | None:
+    told = trace_note(disk, path)
+    return (
+        source_after(f"file:{path}", told)
+        if told
+        else f"file:{path}"
+        if told is None and disk.is_foreign(path)
+        else None
+    )
+
+
+def trace_note(disk: Disk, path: str) -> list[str] | None:
+    """Return what a file goes back to: nothing where a person said or accepted it; None where nobody knows."""
+    whole = f"{disk.beneath.path}/{path}"
+    try:
+        about = os.lstat(whole)
+    except OSError:
+        return None
+    rows = [each for each in disk.origins.store.find(about.st_size) if each.size >= 0 or is_below(whole, each.path)]
+    told = [source for since, source in disk.origins.list_writers(whole) if about.st_ctime_ns >= since]
+    if stat.S_ISREG(about.st_mode) and any(each.size >= 0 for each in rows):
+        with disk.open(path) as (fd, _), open(fd, "rb", closefd=False) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        same = [each for each in rows if each.digest == digest]
+        if not told and any(not each.source and each.path in ("", to_kept_path(whole)) for each in same):
+            return []
+        rows = [each for each in rows if each.size < 0]
+        rows += [each for each in same if about.st_size >= _MIN_KNOWN_BYTES or each.path == to_kept_path(whole)]
+    return [*told, *(each.source for each in rows if each.source)] or None
+
+
+def mark(disk: Disk, contents: Mapping[str, bytes | None], source: str) -> None:
+    """Keep that contents about to be written go back to a source.
+
+    With "" for none, notes of a memory are kept as what a person has said: they would not be known from what others
+    put there. Where nobody knew of the one before, or that is from outside, the next one is no more than that.
+    """
+    rows = list[OriginRow]()
+    for path, data in contents.items():
+        real = resolve_path(disk, path)
+        is_there = os.path.lexists(f"{disk.beneath.path}/{real}")
+        if not source and not (is_memory_file(real.split("/")) and (not is_there or trace_note(disk, real) == [])):
+            continue
+        size = WHOLE_FOLDER if data is None else len(data)
+        digest = "" if data is None else hash_bytes(data)
+        if size or is_wordy(real):
+            rows.append(OriginRow(to_kept_path(f"{disk.beneath.path}/{real}"), size, digest, source))
+    disk.origins.store.add(rows)
+
+
+def list_below(disk: Disk, path: str, *, names: bool = False) -> tuple[str, ...]:
+    """Return what the files at and below a path go back to, as far as they are as they were written.
+
+    With `names` those alone whose names are as long as a sentence. The folders in which others' files lie count no more
+    than other ones: who may look there is decided elsewhere.
+    """
+    real = resolve_path(disk, path)
+    top = f"{disk.beneath.path}/{real}".removesuffix("/.")
+    found, gone = dict[str, None](), set[int]()
+    for at, row in enumerate(disk.origins.store.below(to_kept_path(top))):
+        own = row.path.removeprefix(f"{disk.beneath.path}/")
+        if disk.is_foreign(own) or (names and not is_wordy(own)):
+            continue
+        if row.size == WHOLE_FOLDER or at >= _MAX_HASHED:
+            found[f"file:{own} after {row.source}"] = None
+        elif os.path.lexists(row.path):
+            found |= dict.fromkeys(trace(disk, (own,)))
+        else:
+            gone.add(row.size)
+    if names:
+        return tuple(found)
+    # a person may have moved or copied it: then it is known by its content
+    moved = (os.path.relpath(each, disk.beneath.path) for each, size in list_files(top) if size in gone) if gone else ()
+    paths = (each for each in (real, *islice(moved, _MAX_HASHED)) if not disk.is_foreign(each))
+    found |= dict.fromkeys(trace(disk, tuple(paths)))
+    found |= dict.fromkeys(source for _, source in disk.origins.list_writers(top))
+    return tuple(found)

@@ -1,0 +1,78 @@
+"""Lint of who is meant in chats: what guests have, entries that give them nothing, and roles."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.names import nearest
+
+from .identities import NAMES, is_role, sender_key, to_sender
+from .resolve import is_owner
+from .settings import PolicySettings, RuleSettings
+
+RoleFlaw = Literal["empty", "shadowed", "worn", "unknown"]
+
+_EXAMPLE = "web_search"
+
+
+class GuestFinding(NamedTuple):
+    """What `check_guests` says: whether it needs a look at once, where it stands, what it means, what to do."""
+
+    is_open: bool
+    origin: str
+    message: str
+    remedy: str
+
+
+def check_guests(settings: PolicySettings) -> Iterator[GuestFinding]:
+    """Yield a default that bounds no guest, and the entries of chats that lift it for nobody."""
+    rule = settings.guests_rule
+    if rule.allow is None:
+        what = "whoever is not the owner has every tool that no rule takes from them, wherever they come in"
+        yield GuestFinding(True, "tools.guests", what, "take it out, and write in direct and groups who may have what")
+        return
+    for place, lists in _list_silent(settings):
+        what = "gives nothing: whoever is not the owner has no more than tools.guests here"
+        also = tuple(each for each in lists.also_allow if isinstance(each, str)) if lists else ()
+        given = ", ".join(also) if also else f"{_EXAMPLE} (or what you write in its place)"
+        instead = " in the place of alsoAllow" if also else ""
+        allow = ", ".join((*rule.allow, *(also or (_EXAMPLE,))))
+        remedy = f"to give {given} besides, write {place}.allow: [{allow}]{instead}"
+        yield GuestFinding(False, place, what, remedy)
+
+
+def _list_silent(settings: PolicySettings) -> Iterator[tuple[str, RuleSettings | None]]:
+    """Yield where an allow could stand that would be for guests, and the lists that stand there."""
+    for name, channel in settings.channels.items():
+        chats = [channel.groups, *channel.accounts.values()]
+        for chat in (*filter(None, [channel.direct]), *(each for groups in chats for each in groups.values())):
+            if not (chat.tools.gives if chat.tools else chat.by_sender):
+                yield f"{chat.origin}.tools", chat.tools
+            for key, lists in chat.by_sender.items():
+                is_own = not is_role(key) and is_owner(settings, Caller(channel=name, sender=to_sender(key)))
+                if not (lists.gives or is_own or sender_key(key).kind in NAMES):
+                    yield f"{chat.origin}.toolsBySender.{key}", lists
+
+
+def check_roles(
+    roles: Mapping[str, Sequence[str]], used: Iterable[tuple[str, str]]
+) -> Iterator[tuple[RoleFlaw, str, str, str]]:
+    """Yield kind, place, words and remedy of roles that are empty, twins or unknown; `used` are keys and places."""
+    seen: dict[frozenset[Any], str] = {}
+    for name, members in roles.items():
+        held = frozenset(map(sender_key, members))
+        if not held:
+            yield "empty", f"roles.{name}", f"role {name!r} holds nobody", "list its senders, or take it out"
+        elif (first := seen.setdefault(held, name)) != name:
+            what = f"role {name!r} holds the same senders as {first!r}"
+            yield "shadowed", f"roles.{name}", what, "use one of the two"
+        for member in members:
+            if sender_key(member).kind in ("username", "name"):
+                what = f"{member!r} is a name that anyone can take, and all that the role may have with it"
+                yield "worn", f"roles.{name}", what, "use id: or e164:"
+    for key, place in used:
+        kind, role = sender_key(key)[:2]
+        if kind == "role" and role not in roles:
+            close = nearest(role, roles)
+            remedy = f"did you mean 'role:{close[0]}'?" if close else "write it under roles, or take it out"
+            yield "unknown", place, f"there is no role {role!r}, so that this is nobody", remedy

@@ -1,0 +1,131 @@
+"""Questions in chats: asked in full in the direct chat of each who may answer; any other chat reads that the owner is.
+
+A button below a question carries a mark that nobody knows but who is shown it: whatever else is pressed is text.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from secrets import compare_digest
+
+from toolcrib.define.approval import Question
+from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.channel import Abilities, Button, DirectPlace, HeardMessage, MessageStore, Post
+from toolcrib.define.errors import ToolError
+from toolcrib.services.approvals import Approvals
+from toolcrib.services.revocation import CHANNEL_DOOR
+
+from .line import ChannelLine, wait_until_sent
+
+PRESSED = "toolcrib:"  # what the data of our own buttons begin with, and no other's
+OWNER_IS_ASKED = "The owner is asked."
+_MAX_POSTS = 20
+_BUTTON = re.compile(PRESSED + r"([0-9a-f]{16}):([0-9a-f]{16}):(approve|deny)")
+_ELSEWHERE = "answer it on the page, at the terminal or with `toolcrib approvals`"
+
+
+class ChatQuestions:
+    """Knows where somebody was last written to directly, and what was asked there."""
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        store: MessageStore,
+        explain_refusal: Callable[[Caller, str], Awaitable[str]],
+        lines: Mapping[str, ChannelLine],
+    ) -> None:
+        self._approvals, self._store, self._lines = approvals, store, lines
+        self._explain_refusal = explain_refusal
+        self._last = dict[tuple[str, str], tuple[str, ...]]()
+
+    async def note_place(self, caller: Caller, message: HeardMessage) -> None:
+        """Keep where somebody writes directly."""
+        sender, place = caller.sender or Sender(), (caller.channel or "", message.chat, message.thread)
+        who = (sender.id or "", sender.e164 or "")
+        if caller.group is None and message.kind == "dm" and self._last.get(who) != place:
+            await self._store.keep_direct(DirectPlace(place[0], *who, *place[1:], at=time.time()))
+            self._last[who] = place
+
+    async def list_places(self, question: Question) -> list[tuple[DirectPlace, tuple[int, ...]]]:
+        """Return the last direct chat of each whose yes would count, for which rules, where they are let in now."""
+        found = dict[str, tuple[DirectPlace, tuple[int, ...]]]()
+        for each in await self._store.list_direct():
+            sender = Sender(id=each.id or None, e164=each.e164 or None)
+            caller = Caller(channel=each.channel, sender=sender, door=CHANNEL_DOOR)
+            rules = self._approvals.answerers.list_rules(caller, question) if each.channel in self._lines else ()
+            if rules and not await self._explain_refusal(caller, ""):
+                found[self._approvals.person_of(caller)] = each, rules
+        return list(found.values())
+
+    async def reaches(self, question: Question) -> set[int]:
+        """Return the rules for which somebody can be asked in a chat."""
+        return {rule for _, rules in await self.list_places(question) for rule in rules}
+
+    async def ask(self, question: Question, origin: tuple[str, Post] | None) -> None:
+        """Ask those who may answer; the chat where the call came from reads that somebody is."""
+        places = [each for each, _ in await self.list_places(question)]
+        asked = {(each.channel, each.chat) for each in places}
+        if origin is not None and (origin[0], origin[1].chat) not in asked and origin[0] in self._lines:
+            await self._say(origin[0], f"told-{question.id}", (origin[1],))
+        await asyncio.gather(*(self._ask_one(question, each) for each in places))
+
+    async def _ask_one(self, question: Question, place: DirectPlace) -> None:
+        line, key = self._lines[place.channel], _name_asked(question.id, place.id or place.e164)
+        posts = _write_question(question, place, line.channel.abilities)
+        state = "failed"
+        if len(posts) <= _MAX_POSTS:
+            await self._say(line.name, key, posts)
+            state, _ = await wait_until_sent(self._store, line.name, key)
+        if state in ("failed", "uncertain"):
+            text = (
+                f"A question could not be shown here in full: {_ELSEWHERE}. Here you can refuse it: /deny {question.id}"
+            )
+            await self._say(line.name, f"{key}-elsewhere", (Post(chat=place.chat, thread=place.thread, text=text),))
+
+    async def _say(self, channel: str, key: str, posts: tuple[Post, ...]) -> None:
+        await self._store.say(channel, key, posts)
+        self._lines[channel].wake()
+
+    async def check_shown(self, caller: Caller, id: str) -> None:
+        """Raise ToolError unless every post of a question was sent to this person here, and they may answer it."""
+        await self._approvals.find_question(caller, id)
+        sender = caller.sender or Sender()
+        key = _name_asked(id, sender.id or sender.e164 or "")
+        is_here = caller.group is None and await self._store.find_posts(caller.channel or "", key)
+        if not is_here or (await wait_until_sent(self._store, caller.channel or "", key))[0] != "sent":
+            what = f"that question was not shown here in full; {_ELSEWHERE}. Here you can only refuse it: /deny ID"
+            raise ToolError(what, code="denied")
+
+    async def read_button(self, caller: Caller, pressed: str) -> str:
+        """Return the command of a button of ours, "" where it is anybody else's."""
+        if (found := _BUTTON.fullmatch(pressed)) is None:
+            return ""
+        try:
+            question = await self._approvals.find_question(caller, found[1])
+        except ToolError:
+            return ""
+        return f"/{found[3]} {found[1]}" if question.mark and compare_digest(question.mark, found[2]) else ""
+
+
+def is_button(pressed: str) -> bool:
+    """Tell whether this may be a button of ours."""
+    return _BUTTON.fullmatch(pressed) is not None
+
+
+def _name_asked(id: str, who: str) -> str:
+    return f"ask-{id}-{who}"
+
+
+def _write_question(question: Question, place: DirectPlace, can: Abilities) -> tuple[Post, ...]:
+    """Return the posts that show all of a question, the buttons at the last."""
+    data = f"{PRESSED}{question.id}:{question.mark}"
+    buttons = ((Button("Allow once", f"{data}:approve"), Button("Refuse", f"{data}:deny")),) if can.buttons else ()
+    last = f"May it run? /approve {question.id} or /deny {question.id}"
+    lines, pieces = question.shown.split("\n"), list[str]()
+    step, longest = (can.most_lines // 2, can.longest // 4) if can.most_lines else (len(lines), can.longest // 2)
+    for at in range(0, len(lines), step):
+        block = "\n".join(lines[at : at + step])
+        pieces += [block[start : start + longest] for start in range(0, len(block), longest)]
+    shown = (Post(chat=place.chat, thread=place.thread, text=each) for each in pieces if each.strip())
+    return (*shown, Post(chat=place.chat, thread=place.thread, text=last, buttons=buttons))

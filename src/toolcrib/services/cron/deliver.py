@@ -1,0 +1,101 @@
+"""Where what came of a job, an event or a heartbeat is said: as a `message` of its author, by the rules of then.
+
+It goes to the chat that is named, else to the one that it was made in, else to where its session was last written from.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from toolcrib.define.caller import Caller
+from toolcrib.define.errors import ToolError
+from toolcrib.define.job import DeliveredPart
+from toolcrib.define.result import Text
+from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.services.channels import Channels
+from toolcrib.services.channels.desk import MessageDesk
+from toolcrib.services.channels.webchat import WEBCHAT
+from toolcrib.services.feature import TurnCore
+
+_TEXT_CHARS = 8_000
+NO_NEWS = ("", "NO_REPLY", "HEARTBEAT_OK")
+_LAST = "last"  # as OpenClaw calls the chat that is not named
+
+
+class ChatTarget(NamedTuple):
+    """A chat."""
+
+    channel: str
+    chat: str
+    thread: str = ""
+
+
+class Delivery:
+    """Says what came of something."""
+
+    def __init__(self, core: TurnCore) -> None:
+        self._core, self._channels, self._desk = core, core.find(Channels), core.find(MessageDesk)
+
+    def find_place(self, caller: Caller) -> tuple[str, ...]:
+        """Return the channel, chat and thread that a caller is in, nothing where it is in none."""
+        return place[:3] if (place := self._channels.talk.find_place(caller)) else ()
+
+    def find_target(self, wanted: DeliveredPart, place: tuple[str, ...], home: str) -> ChatTarget | None:
+        """Return the chat that is meant, None for none; raise ToolError where nobody can know it."""
+        if wanted.deliver is False:
+            return None
+        last = self._channels.talk.places.get(home)
+        here = ChatTarget(*(place or (last[:3] if last else ("", ""))))
+        channel = here.channel if wanted.channel in (None, _LAST) else wanted.channel
+        chat = (wanted.to or "").strip() or (here.chat if channel == here.channel else "")
+        if chat and channel:
+            return here if (channel, chat) == here[:2] else ChatTarget(channel, chat)
+        if wanted.deliver or wanted.channel or wanted.to:
+            missing = (
+                f"on {channel} it goes to nobody: name `to`, the id of a chat there" if channel else "name `channel`"
+            )
+            raise ToolError(f"no chat is known that it could be said in: {missing}", code="bad_arguments")
+        return None
+
+    def check(self, caller: Caller, wanted: DeliveredPart, place: tuple[str, ...]) -> None:
+        """Raise ToolError where what comes of it could be said to nobody."""
+        target = self.find_target(wanted, place, caller.session or "")
+        if target is None:
+            return
+        named = self._core.config.channels.get(target.channel)
+        if target.channel != WEBCHAT and (named is None or not named.enabled or not named.connects):
+            known = [name for name, each in self._core.config.channels.items() if each.enabled and each.connects]
+            there = f"; there are: {', '.join(known)}" if known else ""
+            raise ToolError(f"no channel {target.channel[:64]!r} connects here{there}", code="not_found")
+        if self._channels.is_open:
+            self._channels.check_reach(caller, "send", self._channels.find_line(target.channel), target.chat)
+        verdict = self._core.belt_of(self._core.assign_model(caller, "")).verdicts["message"]
+        if verdict.decision == "deny":
+            what = "what comes of it could not be said there, for `message` is denied"
+            raise ToolError(f"{what} ({verdict.reason}); write deliver: false to have it said nowhere", code="denied")
+
+    async def say(self, caller: Caller, wanted: DeliveredPart, place: tuple[str, ...], said: Text) -> str:
+        """Say something of a session of the caller's in a chat, by a call of `message`.
+
+        Returns why it did not arrive, "" where it did, where it is to be said nowhere, and for no news.
+        """
+        text = said.text.strip()
+        try:
+            target = self.find_target(wanted, place, caller.session or "")
+            if target is None or text in NO_NEWS:
+                return ""
+            text = text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
+            told = await self._send(caller, target, text, [said.source] if said.source else [])
+        except ToolError as error:
+            return str(error)
+        return "" if told.get("status") == "sent" else f"it waits for {target.channel}, which is not reached"
+
+    async def _send(self, caller: Caller, target: ChatTarget, text: str, sources: Sequence[str]) -> Mapping[str, Any]:
+        params = {"target": target.chat, "message": text} | ({"threadId": target.thread} if target.thread else {})
+        send = partial(self._desk.perform, caller, "send", token_hex(12), target.channel, JsonObject(params))
+        belt = self._core.belt_of(self._core.assign_model(caller, ""), sources=sources)
+        told: Mapping[str, Any] = await belt.call_instead(
+            "message", {"action": "send", "channel": target.channel, **params}, send
+        )
+        return told

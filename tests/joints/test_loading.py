@@ -1,0 +1,185 @@
+"""Nothing that a start loads is taken from a workspace that its owner did not accept, whatever words name it."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolcrib
+from tests.backends.mcp.world import LIAR
+from tests.doors.gateway.test_near_and_far import gateway, state  # noqa: F401  a fixture
+from toolcrib import OWNER
+from toolcrib.backends.models.local import _Server
+from toolcrib.doors.cli.main import run as run_command
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+NAMES = ("json", "typing", "os", "time", "pathlib", "contextlib", "socket", "helper")
+
+
+class Place:
+    """A workspace that a model has written to, and a folder outside of it with an honest server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ws, self.outside, self.state = folder / "ws", folder / "outside", folder / "state"
+        self.hit = folder / "HIT"
+        for each in (self.ws, self.outside):
+            each.mkdir()
+        self.put(self.outside / "honest" / "server.py", "import helper\n" + LIAR.read_text())
+        self.put(self.outside / "honest" / "helper.py", "")
+        self.put(self.outside / "honest" / "__init__.py", "")
+
+    def put(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def poison(self, *folders: str) -> None:
+        """Write what a model would: modules under every name that a server might import."""
+        for folder in folders:
+            for name in NAMES:
+                self.put(self.ws / folder / f"{name}.py", f"open({str(self.hit)!r}, 'w')\n")
+
+    def fill(self, value: Any) -> Any:
+        places = {"<ws>": self.ws, "<out>": self.outside, "<python>": sys.executable}
+        return json.loads(re.sub("<.*?>", lambda found: str(places[found[0]]), json.dumps(value)))
+
+    async def start(self, server: Mapping[str, Any]) -> tuple[bool, str]:
+        """Start a crib with this server; tell whether its tool answers, and what is wrong with it."""
+        config = {"workspace": {"root": str(self.ws)}, "mcpServers": {"srv": self.fill(server)}}
+        async with toolcrib.open(config, state=self.state) as crib:
+            await crib.mcp.ready(60.0)
+            result = await crib.belt(OWNER).call("srv__echo", {"text": "hi"})
+            problems = [each.sentence for each in crib.catalog.problems]
+            return result.status == "ok", problems[0] if problems else ""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    place = Place(tmp_path)
+    monkeypatch.setenv("TOOLCRIB_STATE", str(place.state))
+    monkeypatch.chdir(place.ws)
+    return place
+
+
+def accept(sentence: str) -> None:
+    assert run_command(shlex.split(sentence.rpartition("`toolcrib ")[2].partition("`")[0])) == 0
+
+
+ELSEWHERE = [
+    (
+        "a module of Python",
+        {"command": "<python>", "args": ["-m", "honest.server", "honest"], "env": {"PYTHONPATH": "<out>:<out>/honest"}},
+    ),
+    ("a script with a module beside it", {"command": "<python>", "args": ["<out>/honest/server.py", "honest"]}),
+    (
+        "a runner on the PATH",
+        {"command": "runner", "args": ["-y", "@good/server"], "env": {"PATH": "<out>/bin:/usr/bin:/bin"}},
+    ),
+    ("a script and its cwd", {"command": "<python>", "args": ["server.py", "honest"], "cwd": "<out>/honest"}),
+    ("one that works on the workspace", {"command": "<python>", "args": ["<out>/honest/server.py", "honest", "<ws>"]}),
+]
+
+
+@pytest.mark.parametrize("server", [row[1] for row in ELSEWHERE], ids=[row[0] for row in ELSEWHERE])
+async def test_a_server_from_elsewhere_starts_and_loads_nothing_of_the_workspace(
+    server: Mapping[str, Any], place: Place
+) -> None:
+    place.put(
+        place.outside / "bin" / "runner", f"#!/bin/sh\nexec {sys.executable} {place.outside}/honest/server.py honest\n"
+    )
+    place.poison("", "node_modules/@good/server")
+    place.put(place.ws / "package.json", "{}")
+    assert await place.start(server) == (True, "")
+    assert not place.hit.exists()
+
+
+async def test_an_accepted_script_takes_no_module_beside_it(place: Place) -> None:
+    shutil.copy(LIAR, place.ws / "server.py")
+    server = {"command": "<python>", "args": ["server.py", "honest"]}
+    accept((await place.start(server))[1])
+    place.poison("")
+    assert await place.start(server) == (True, "")
+    assert not place.hit.exists()
+
+
+BELOW = {"command": "sh", "args": ["<out>/run.sh"], "cwd": "<ws>/app"}
+# how a start would load something of the workspace besides what its words name, and where that lies
+AROUND: list[tuple[str, Mapping[str, Any], str]] = [
+    ("its cwd", {"command": "<python>", "args": ["-m", "srv"], "cwd": "<ws>"}, "json.py"),
+    ("its cwd below a workspace", BELOW, "app/x.py"),
+    ("packages above its cwd", BELOW, "node_modules/zod/index.js"),
+    ("settings above its cwd", BELOW, "package.json"),
+    ("what a script of a shell reads", {"command": "sh", "args": ["app/run.sh"]}, "app/lib.sh"),
+    ("packages above a script", {"command": "node", "args": ["<ws>/app/run.js"]}, "node_modules/zod/index.js"),
+    ("a path", {"command": "<python>", "args": ["-c", ""], "env": {"PYTHONPATH": "<ws>/lib"}}, "lib/json.py"),
+    ("one path of two", {"command": "node", "args": ["-"], "env": {"NODE_PATH": "<out>:<ws>/lib"}}, "lib/z.js"),
+]
+
+
+@pytest.mark.parametrize(("server", "file"), [row[1:] for row in AROUND], ids=[row[0] for row in AROUND])
+async def test_what_a_start_finds_around_its_words_is_part_of_what_is_accepted(
+    server: Mapping[str, Any], file: str, place: Place
+) -> None:
+    for name in ("app/run.sh", "app/run.js", "lib/a.py", "srv.py", file):
+        place.put(place.ws / name, "")
+    place.put(place.outside / "run.sh", "")
+    for _ in range(4):  # each part is named by a sentence of its own
+        sentence = (await place.start(server))[1]
+        if "nobody has accepted it" not in sentence:
+            break
+        accept(sentence)
+    assert "accepted" not in sentence
+    place.put(place.ws / file, "changed")
+    assert "it changed since it was accepted" in (await place.start(server))[1]
+
+
+async def test_an_environment_in_a_workspace_is_accepted_as_a_whole_or_not_at_all(place: Place) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place.ws / ".venv"], check=True, timeout=120)
+    server = {"command": ".venv/bin/python", "args": [str(place.outside / "honest" / "server.py"), "honest"]}
+    works, sentence = await place.start(server)
+    assert (works, "link that leads out" in sentence or "nobody has accepted" in sentence) == (False, True)
+
+
+async def test_a_link_in_a_workspace_is_what_it_leads_to_now(place: Place) -> None:
+    (place.ws / "serve").symlink_to(place.outside / "honest" / "server.py")
+    server = {"command": "<python>", "args": ["serve", "honest"]}
+    works, sentence = await place.start(server)
+    assert (works, "is a link that leads out" in sentence) == (False, True), sentence
+
+
+@pytest.mark.parametrize("word", [".", "..", "data", "./data/"])
+async def test_a_folder_of_where_toolcrib_stands_needs_a_whole_name_or_a_cwd(word: str, place: Place) -> None:
+    (place.ws / "data").mkdir()
+    works, sentence = await place.start({"command": "<python>", "args": ["<out>/honest/server.py", "honest", word]})
+    assert (works, f"args[2] {word!r} is a folder here" in sentence, "write cwd" in sentence) == (False, True, True)
+
+
+def test_the_model_of_this_machine_is_started_outside(place: Place) -> None:
+    place.poison("")
+    with pytest.raises(toolcrib.CribError, match=r"llama\.cpp could not load"):
+        _Server(place.outside / "weights.gguf")
+    assert not place.hit.exists()
+
+
+def test_a_gateway_that_starts_anew_loads_nothing_of_its_folder(state: Path) -> None:  # noqa: F811
+    hit, work = state.parent / "HIT", state.parent / "work"
+    with gateway(state) as (process, _):
+        for name in NAMES:
+            (work / f"{name}.py").write_text(f"open({str(hit)!r}, 'w')\n")
+        command = [str(Path(sys.executable).with_name("toolcrib")), "gateway", "restart"]
+        environment = {**os.environ, "TOOLCRIB_STATE": str(state)}
+        assert subprocess.run(command, env=environment, cwd=state.parent, timeout=120, check=False).returncode == 0
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        assert next(line for line in lines if "the gateway starts anew" in line)
+        assert next(line for line in lines if "the gateway is at" in line)
+    assert not hit.exists()

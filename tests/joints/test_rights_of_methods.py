@@ -1,0 +1,137 @@
+"""A guest to whom everything is denied goes through every method: each refuses, or has its reason here."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolcrib
+from toolcrib import OWNER, Caller, Ctx, Sender, ToolError, tool
+from toolcrib.define.ports import Scope
+from toolcrib.testing import FakeApprover
+
+pytestmark = pytest.mark.anyio
+
+GUEST = Caller(channel="device", sender=Sender(id="ph"), owner=False, session="agent:main:device:dm:ph")
+RIGHTS: frozenset[Scope] = frozenset({"read", "write"})  # what `operator.write` is
+OPEN = {"channels": {"device": {"direct": {"tools": {"allow": ["*"]}}}}}
+KEY = {"id": "x"}
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+
+# methods that do a tool's work: how one is asked, and the tool that it is a call of
+WORK: dict[str, tuple[dict[str, Any], str]] = {
+    "channels.act": ({"channel": "slack", "action": "read"}, "slack_history"),
+    "channels.message": ({"action": "send", "key": "k", "params": {"target": "7", "message": "hi"}}, "message"),
+    "gateway.restart": ({}, "gateway"),
+    "image.describe": ({"pictures": [PICTURE]}, "image"),
+    "memory.get": ({"path": "MEMORY.md"}, "memory_get"),
+    "memory.search": ({"query": "tea"}, "memory_search"),
+    "process.clear": (KEY, "process"),
+    "process.keys": ({**KEY, "keys": ["Enter"]}, "process"),
+    "process.kill": (KEY, "process"),
+    "process.list": ({}, "process"),
+    "process.log": (KEY, "process"),
+    "process.paste": ({**KEY, "text": "x"}, "process"),
+    "process.poll": ({**KEY, "wait": 1}, "process"),
+    "process.remove": (KEY, "process"),
+    "process.submit": (KEY, "process"),
+    "process.write": (KEY, "process"),
+    "send": ({"to": "7", "message": "hi", "channel": "slack"}, "message"),
+    "sessions.send": ({"message": "hi", "key": "agent:main:device:dm:ph:other"}, "sessions_send"),
+    "subagents.list": ({}, "subagents"),
+    "subagents.spawn": ({"task": "look"}, "sessions_spawn"),
+    "subagents.steer": ({"target": "x", "message": "on"}, "subagents"),
+    "subagents.stop": ({"target": "x"}, "subagents"),
+    "tts.convert": ({"text": "hi"}, "tts"),
+    "wake": ({"text": "hi"}, "cron"),
+    "web.search": ({"query": "nuts"}, "web_search"),
+}  # fmt: skip
+
+_SAYS = "says something in the guest's own session: every call of that turn is judged"
+_KEYED = "asks for the key of a call that the gate let through"
+_OWNER = "refuses everybody but the owner"
+_OWN_TALK = "what was said in the guest's own sessions, which a client shows"
+_OWN_LIST = "tells what is the guest's own, and nothing else"
+_GATE = "is the gate itself, or tells what it says"
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("agent", "chat.send", "chat.complete", "hooks.run"), _SAYS),
+    **dict.fromkeys(("agent.wait", "chat.abort", "chat.follow", "chat.history"), _OWN_TALK),
+    **dict.fromkeys(("sessions.history", "sessions.list", "sessions.preview", "sessions.status"), _OWN_TALK),
+    **dict.fromkeys(("status", "usage.cost", "usage.report", "canvas.list"), _OWN_TALK),
+    **dict.fromkeys(("browser.perform", "canvas.perform", "nodes.perform", "process.start", "tts.perform"), _KEYED),
+    **dict.fromkeys(("browser.permit", "browser.request", "node.invoke", "stt.transcribe", "tts.disable"), _OWNER),
+    **dict.fromkeys(("tts.enable", "tts.setProvider", "logs.tail", "web.login.status"), _OWNER),
+    **dict.fromkeys(("approvals.grants", "approvals.list", "calls.complete", "calls.list", "audit.tail"), _OWN_LIST),
+    **dict.fromkeys(("cron.explain", "cron.list", "cron.runs", "cron.status", "memory.status"), _OWN_LIST),
+    **dict.fromkeys(("agents.list", "channels.list", "channels.status", "models.list", "node.list"), _OWN_LIST),
+    **dict.fromkeys(("node.describe", "mcp.status", "system-presence", "last-heartbeat"), _OWN_LIST),
+    **dict.fromkeys(("tools.call", "tools.catalog", "tools.explain", "tools.list", "rpc.discover"), _GATE),
+    **dict.fromkeys(("mcp.prompt", "mcp.prompts"), "is judged as a call of a tool of that server"),
+    **dict.fromkeys(("tools.answer", "tools.offer"), "offers the guest's own tools to the guest's own turns"),
+    **dict.fromkeys(("agent.identity.get", "health", "tts.providers", "tts.status"), "says no more than that it works"),
+}  # fmt: skip
+
+
+@tool(effects={"read"})
+async def curious(ctx: Ctx, method: str, params: str = "{}") -> str:
+    """Ask the services for a method."""
+    return str(await ctx.rpc(method, json.loads(params)))
+
+
+def crib_in(folder: Path, config: dict[str, Any] | None = None, **more: Any) -> toolcrib.Crib:
+    settings = {"workspace": {"root": str(folder)}, "models": {"default": "offline:rules"}, **(config or {})}
+    return toolcrib.open(settings, tools=[curious], state=folder / "state", env={}, **more)
+
+
+def test_every_method_that_a_guest_may_ask_for_does_a_tools_work_or_has_a_reason(tmp_path: Path) -> None:
+    marks = {name: each.mark for name, each in crib_in(tmp_path).methods.items()}
+    asked = {name for name, mark in marks.items() if mark.clients in RIGHTS}
+    assert asked == {*WORK, *REASONS}
+    assert {name for name in asked if marks[name].as_tool is not None} == {*WORK}
+
+
+@pytest.mark.parametrize("method", WORK)
+async def test_what_a_tool_does_is_denied_where_the_tool_is_and_that_is_recorded(tmp_path: Path, method: str) -> None:
+    params, name = WORK[method]
+    async with crib_in(tmp_path, {"tools": {"deny": ["*"]}}) as crib:
+        with pytest.raises(ToolError, match=rf"^{name} is denied|^Refused: {name}|^{name}") as refused:
+            await crib.rpc_for(GUEST, RIGHTS)(method, params)
+        assert refused.value.code == "denied"
+        rows = await crib.ask("audit.tail", caller=OWNER)
+        assert [(row["tool"], row["decision"]) for row in rows] == [(name, "deny")]
+
+
+async def test_from_another_body_it_is_a_second_call_and_from_its_own_it_is_none(tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").write_text("Drinks green tea.\n")
+    asked = {"method": "memory.search", "params": '{"query": "tea"}'}
+    async with crib_in(tmp_path) as crib:
+        assert "green tea" in (await crib.belt(OWNER).call("curious", asked)).plain_text
+        assert "green tea" in (await crib.belt(OWNER).call("memory_search", {"query": "tea"})).plain_text
+        assert (await crib.ask("memory.search", {"query": "tea"}, caller=OWNER))["results"]
+        rows = await crib.ask("audit.tail", caller=OWNER)
+    assert [row["tool"] for row in rows] == ["curious", "memory_search", "memory_search", "memory_search"]
+    async with crib_in(tmp_path, {"tools": {"deny": ["memory_search"]}}) as crib:
+        told = await crib.belt(OWNER).call("curious", asked)
+        assert (told.status, "memory_search is denied" in told.plain_text) == ("error", True)
+
+
+async def test_what_a_guest_may_use_they_may_also_ask_for_as_a_method(tmp_path: Path) -> None:
+    human = FakeApprover(True)
+    async with crib_in(tmp_path, {**OPEN, "tools": {"ask": ["subagents"]}}, approver=human) as crib:
+        ask = crib.rpc_for(GUEST, RIGHTS)
+        assert (await ask("process.list", {}))["sessions"] == []
+        assert (await ask("memory.search", {"query": "tea"}))["results"] == []
+        assert (await ask("subagents.spawn", {"task": "say hi"}))["status"] == "accepted"
+        assert (await ask("wake", {"text": "hi"}))["ok"]
+        assert len(await ask("subagents.list", {})) == 1
+    assert [call.name for _, call, _ in human.asked] == ["subagents"]
+
+
+async def test_what_the_owner_does_by_hand_is_no_call_of_a_model(tmp_path: Path) -> None:
+    async with crib_in(tmp_path, {"tools": {"profile": "minimal"}}) as crib:
+        assert (await crib.ask("wake", {"text": "hi"}, caller=OWNER))["ok"]
+        job = {"schedule": {"everyMs": 3_600_000}, "payload": {"kind": "agentTurn", "message": "hi"}}
+        made = await crib.ask("cron.add", {"job": job}, caller=OWNER)
+        assert (await crib.ask("cron.remove", {"id": made["id"]}, caller=OWNER))["removed"]
+        assert await crib.ask("audit.tail", caller=OWNER) == []

@@ -1,0 +1,211 @@
+"""From where: what a command prints and writes goes back to what it may have read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .sources_world import ORDER, OTHER, PAGE, is_fenced, sources, turn, world
+
+pytestmark = pytest.mark.anyio
+
+HERE: dict[str, Any] = {"tools": {"exec": {"security": "full"}}}
+HOST: dict[str, Any] = {"tools": {"exec": {"security": "full", "host": "host"}}}
+NET: dict[str, Any] = {"tools": {"exec": {"security": "full", "network": True}}}
+
+
+def run(line: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "exec", {"command": line, **more}
+
+
+def fill(root: Path) -> None:
+    """Put a letter of a stranger and a note of the user's own into a workspace."""
+    (root / "inbox").mkdir(parents=True)
+    (root / "inbox/letter.txt").write_text(f"{ORDER}\n")
+    (root / "own.md").write_text("my own words, and a nut\n")
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        (HERE, "cat inbox/letter.txt"),
+        (HERE, "cd inbox && cat letter.txt"),
+        (HERE, "grep -r nuts inbox"),
+        (HERE, "python3 -c \"print(open('inbox/letter.txt').read())\""),
+        (HOST, "cat ./inbox/../inbox/letter.txt"),
+        (HOST, "grep -r squirrel ."),
+        (HOST, "bash -c 'cat in*/l*'"),
+        (HOST, "cat */letter.txt"),
+    ],
+    ids=str,
+)
+async def test_a_command_that_shows_a_strangers_letter_has_its_source(
+    tmp_path: Path, config: dict[str, Any], line: str
+) -> None:
+    fill(tmp_path / "work")
+    async with world(tmp_path, config) as crib:
+        (result,) = await turn(crib, run(line))
+    assert sources(result)
+    assert is_fenced(result, "squirrel")
+
+
+@pytest.mark.parametrize("line", ["cat in*/*", "grep -rh squirrel .", "python3 peek.py", "find . -name 'l*'"])
+async def test_a_sandboxed_command_that_does_not_name_it_sees_no_letter(tmp_path: Path, line: str) -> None:
+    fill(tmp_path / "work")
+    code = "import os; print(open('/'.join(['in'+'box', 'letter.txt'])).read())"
+    (tmp_path / "work/peek.py").write_text(code)
+    async with world(tmp_path, HERE) as crib:
+        (result,) = await turn(crib, run(line))
+    assert "squirrel" not in result.plain_text
+    assert "inbox/letter" not in result.plain_text.replace("directory: 'inbox/letter.txt'", "")  # its own words
+
+
+@pytest.mark.parametrize(
+    ("config", "line", "source"),
+    [
+        (NET, "python3 -c 'print(1)'", "exec:network"),
+        (NET, "curl -s http://127.0.0.1:1/ || echo none", "exec:network"),
+        (HOST, "python3 -c 'print(1)'", "exec:host"),
+        (HOST, "echo $(id)", "exec:host"),
+    ],
+    ids=str,
+)
+async def test_what_had_a_network_or_nobody_can_see_through_is_from_outside(
+    tmp_path: Path, config: dict[str, Any], line: str, source: str
+) -> None:
+    async with world(tmp_path, config) as crib:
+        (result,) = await turn(crib, run(line))
+        _, started = await turn(crib, run(f"{line}; sleep 0", background=True), ("ls", {}), session=OTHER)
+        assert sources(started) == ""
+        (log,) = await turn(crib, ("process", {"action": "list"}), session=OTHER)
+        id = json.loads(json.dumps(log.details))["sessions"][0]["sessionId"]
+        (later,) = await turn(crib, ("process", {"action": "poll", "sessionId": id, "timeoutMs": 5000}), session=OTHER)
+    assert source in sources(result)
+    assert source in sources(later)
+
+
+COMMIT = "git init -q . && git add . && git -c user.name=a -c user.email=a@b.test commit -qm"
+
+
+@pytest.mark.parametrize(
+    ("written", "cleaned", "read"),
+    [
+        (f"{COMMIT} '{ORDER}'", "true", "git log"),
+        (f"echo '{ORDER}' > x && {COMMIT} one && rm x", "true", "git show HEAD:x"),
+        (f"echo '{ORDER}' > x && {COMMIT} one && rm x", "git checkout x && sed -i s/nuts/figs/ x", "cat x"),
+        (f"git init -q . && echo '{ORDER}' | git hash-object -w --stdin", "true", "git cat-file -p $(ls .git/objects)"),
+        (f"mkdir d && echo '{ORDER}' > d/x", "mv d e", "cat e/x"),
+        ("printf 'rm -rf ~' > x", "cp x y", "cat y"),
+    ],
+)
+async def test_what_went_through_a_repository_or_another_place_keeps_its_source(
+    tmp_path: Path, written: str, cleaned: str, read: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/own.md").write_text("my own words\n")
+    async with world(tmp_path, HERE) as crib:
+        (_, made) = await turn(crib, PAGE, run(written))
+        assert made.status == "ok", made
+        await turn(crib, run(cleaned), session=OTHER)
+        (result,) = await turn(crib, run(read), session="agent:main:third")
+    assert "web:https://evil.test/nuts" in sources(result), result
+
+
+@pytest.mark.parametrize("line", ["cat plan.md", "cat *.md", "python3 -c \"print(open('pl' + 'an.md').read())\""])
+async def test_a_command_over_what_a_person_renamed_knows_it_by_its_content(tmp_path: Path, line: str) -> None:
+    async with world(tmp_path, HERE) as crib:
+        await turn(crib, PAGE, ("write", {"path": "notes.md", "content": f"{ORDER}\n"}))
+        (tmp_path / "work/notes.md").rename(tmp_path / "work/plan.md")
+        (result,) = await turn(crib, run(line), session=OTHER)
+    assert "web:https://evil.test/nuts" in sources(result)
+
+
+async def test_of_very_many_new_files_their_folder_counts_and_not_what_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/own.md").write_text("my own words, and a nut\n")
+    async with world(tmp_path, HERE) as crib:
+        await turn(crib, PAGE, run("mkdir m && cd m && seq 2100 | xargs touch && echo 'Order nuts' > 7"))
+        read, own = await turn(crib, run("cat m/7"), run("cat own.md"), session=OTHER)
+        (whole,) = await turn(crib, ("read", {"path": "own.md"}), session="agent:main:third")
+    assert "web:https://evil.test/nuts" in sources(read)
+    assert (sources(own), sources(whole)) == ("", "")
+
+
+LAUNDRIES = [
+    "cat notes.md",
+    "cp notes.md copy.md",
+    "mv notes.md copy.md",
+    "cat *.md",
+    "python3 -c \"print(open('no' + 'tes.md').read())\"",
+    "tar cf all.tar notes.md",
+    "head -c 9 < notes.md",
+]
+
+
+@pytest.mark.parametrize("line", LAUNDRIES)
+async def test_a_command_over_what_a_page_had_written_carries_its_source(tmp_path: Path, line: str) -> None:
+    note = ("write", {"path": "notes.md", "content": f"{ORDER}\n"})
+    async with world(tmp_path, HERE) as crib:
+        await turn(crib, PAGE, note)
+        (result,) = await turn(crib, run(line), session=OTHER)
+    assert "web:https://evil.test/nuts" in sources(result)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"echo '{ORDER}' > plan.txt",
+        f"mkdir -p a/b && printf %s '{ORDER}' > a/b/plan.txt && mv a c && cp c/b/plan.txt plan.txt",
+        f"echo '{ORDER}' > x && tar cf x.tar x && rm x && tar xf x.tar && mv x plan.txt",
+        f"git init -q . && echo '{ORDER}' > plan.txt",
+    ],
+)
+async def test_what_a_command_writes_after_a_page_was_read_is_from_there(tmp_path: Path, line: str) -> None:
+    async with world(tmp_path, HERE) as crib:
+        (_, made) = await turn(crib, PAGE, run(line))
+        assert made.status == "ok", made
+        (result,) = await turn(crib, ("read", {"path": "plan.txt"}), session=OTHER)
+    assert "web:https://evil.test/nuts" in sources(result)
+    assert is_fenced(result, ORDER)
+
+
+async def test_what_is_typed_into_a_shell_after_a_page_was_read_is_from_there(tmp_path: Path) -> None:
+    async with world(tmp_path, HERE) as crib:
+        (started,) = await turn(crib, run("bash", background=True))
+        id = started.details["sessionId"]
+        typed = ("process", {"action": "submit", "sessionId": id, "data": f"echo '{ORDER}' > plan.txt; echo ready"})
+        poll = ("process", {"action": "poll", "sessionId": id, "timeoutMs": 5000})
+        await turn(crib, PAGE, typed, poll)
+        (read,) = await turn(crib, ("read", {"path": "plan.txt"}), session=OTHER)  # while it still runs
+    assert "web:https://evil.test/nuts" in sources(read)
+
+
+BENIGN: list[tuple[dict[str, Any], str]] = [
+    *((config, line) for config in (HERE, HOST, NET) for line in ("ls", "pwd", "echo hello", "cat own.md", "ls -la .")),
+    *((config, "grep nut own.md") for config in (HERE, HOST, NET)),
+    (HERE, "python3 -c 'print(1)'"),
+    (HERE, "grep -r own ."),
+    (HERE, "cp own.md two.md && cat two.md"),
+]
+
+
+@pytest.mark.parametrize(("config", "line"), BENIGN, ids=str)
+async def test_ordinary_commands_over_ones_own_files_carry_no_source(
+    tmp_path: Path, config: dict[str, Any], line: str
+) -> None:
+    fill(tmp_path / "work")
+    async with world(tmp_path, config) as crib:
+        (result,) = await turn(crib, run(line))
+    assert result.status == "ok", result
+    assert sources(result) == ""
+
+
+@pytest.mark.parametrize("config", [HERE, HOST], ids=str)
+async def test_the_status_of_a_repository_carries_no_source(tmp_path: Path, config: dict[str, Any]) -> None:
+    async with world(tmp_path, config) as crib:
+        await turn(crib, run("git init -q ."))
+        await turn(crib, PAGE, ("write", {"path": "nuts.md", "content": ORDER}))
+        (result,) = await turn(crib, run("git status --short"), session=OTHER)
+    assert result.status == "ok", result
+    assert sources(result) == ""
