@@ -175,8 +175,8 @@ async def test_what_goes_on_for_a_device_ends_within_a_second(
         await until(lambda: world.held.begun)
         await LOST[way](world)
         await until(lambda: world.held.stopped, 1.0)
-        async with asyncio.timeout(1.5):
-            await going
+        await until(going.done, 1.5)
+        await going
         world.held.go.set()
         await until(
             lambda: not [each for each in world.crib.revocations.list_live() if each.caller.door.endswith(":phone")]
