@@ -103,6 +103,11 @@ def test_a_link_without_a_channel_is_refused_where_two_connect(link: str) -> Non
         crib_of(channels=channels, session={"identityLinks": {"ann": [link]}})
 
 
+def test_two_names_of_links_that_are_one_key_are_refused() -> None:
+    with pytest.raises(toolcrib.ConfigError, match="ann: is the same person as 'Ann'; merge the two"):
+        crib_of(session={"identityLinks": {"Ann": ["telegram:7"], "ann": ["telegram:8"]}})
+
+
 # what lies there from before
 
 PLAIN = [

@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from toolcrib.define.names import fold_name
 from toolcrib.policy.conditions import check_when
 from toolcrib.policy.identities import IDENTITIES, is_role, sender_key
 from toolcrib.policy.match import complaint_about
 from toolcrib.policy.settings import FORM, MAP, TEXT, ListSettings, Section
 
+from .channels import refuse_twins
 from .values import (
     Amount,
     Bind,
@@ -94,7 +96,9 @@ class SessionSettings(Section):
     dm_scope: Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"] = Field(
         default="main", alias="dmScope"
     )
-    identity_links: Mapping[Words, tuple[Words, ...]] = Field(default_factory=dict, alias="identityLinks")
+    identity_links: Annotated[Mapping[Words, tuple[Words, ...]], refuse_twins(fold_name, "person")] = Field(
+        default_factory=dict, alias="identityLinks"
+    )
 
 
 class AuthSettings(Section):
