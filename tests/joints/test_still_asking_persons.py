@@ -139,3 +139,17 @@ async def test_what_was_kept_before_doors_left_a_mark_is_judged_by_its_channel(t
         ):
             kept = Caller.from_json({"channel": channel, "sender": {"id": sender}, "session": "s"})
             assert (not await world.crib.revocations.explain(kept)) is may, kept
+
+
+async def test_a_channel_that_is_switched_off_says_nothing_and_is_at_work_again_when_it_is_on(tmp_path: Path) -> None:
+    async with person_world(tmp_path, DONE, config={"box": {**MAY, **LISTED}}) as world:
+        said = {"channel": "box", "to": "kim", "message": "hi"}
+        await world.ask("send", toolcrib.OWNER, **said)
+        world.reload(enabled=False)
+        with pytest.raises(toolcrib.ToolError, match="no channel"):
+            await world.ask("send", toolcrib.OWNER, **said)
+        assert (await world.ask("channels.status", toolcrib.OWNER))["channels"][0]["state"] == "off"
+        world.reload(enabled=True)
+        assert (await world.ask("send", toolcrib.OWNER, **said))["status"] == "sent"
+        world.box.put("kim", "hello")
+        await until(lambda: [each.text for each in world.box.posts] == ["hi", "hi", "done with it"])

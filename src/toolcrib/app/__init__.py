@@ -414,7 +414,9 @@ def build(
     belts.take((*features, *turn_features))
     router.call_tool = behind.find(Toolbox).ask_as_tool
     belts.offered, ports_of.list_here = behind.find(Peers).tools_for, behind.find(Channels).talk.list_here
-    settings.on_change(belts.renew, models.forget, core.find(Revocations).end_soon)
+    settings.on_change(
+        belts.renew, models.forget, behind.find(Channels).follow_settings, core.find(Revocations).end_soon
+    )
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install(settings))

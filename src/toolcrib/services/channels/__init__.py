@@ -91,6 +91,7 @@ class Channels:
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._detach: Callable[[], None] | None = None
+        self._off = set[str]()  # what was ended because it was switched off
         self._is_open = False
 
     def list_missing(self) -> list[str]:
@@ -112,7 +113,7 @@ class Channels:
             self.start(WEBCHAT)
         approvals = self.core.find(Approvals)
         self._detach = approvals.on_question(self._show_question)
-        approvals.answerers.find_rules = self.talk.questions.reaches
+        approvals.answerers.list_reached = self.talk.questions.list_reached
 
     def start(self, name: str) -> None:
         """Start a channel of the configuration; what is wrong with it is told by `status`."""
@@ -135,10 +136,20 @@ class Channels:
         line, task = self._lines.pop(name, None), self._tasks.pop(name, None)
         if line is None or task is None:
             return False
-        task.cancel()
-        await asyncio.wait((task,), timeout=_CLOSE_SECONDS)
-        await line.channel.close()
+        await _end(line, task)
         return True
+
+    def follow_settings(self) -> None:
+        """End a channel that the configuration has switched off, and start it again where it is on."""
+        written = self.core.config.channels
+        on = {name for name, each in written.items() if each.enabled and each.connects}
+        for name in [each for each in self._lines if each not in (WEBCHAT, *on)]:
+            self._off.add(name)
+            ending = _end(self._lines.pop(name), self._tasks.pop(name))
+            self._tasks[f"end {name}"] = asyncio.get_running_loop().create_task(ending)
+        for name in self._off & on if self._is_open else ():
+            self._off.discard(name)
+            self.start(name)
 
     @property
     def lines(self) -> tuple[ChannelLine, ...]:
@@ -314,3 +325,9 @@ class Channels:
             asking = self.talk.questions.ask(question, self.talk.find_origin(question))
             self._tasks[f"ask {question.id}"] = task = asyncio.create_task(asking)
             task.add_done_callback(lambda _: self._tasks.pop(f"ask {question.id}", None))
+
+
+async def _end(line: ChannelLine, task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait((task,), timeout=_CLOSE_SECONDS)
+    await line.channel.close()
