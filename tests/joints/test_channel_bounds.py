@@ -73,6 +73,29 @@ async def test_a_turn_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> 
                 await asyncio.sleep(0.05)
 
 
+async def test_the_questions_of_nobodies_leave_room_for_the_owners(tmp_path: Path) -> None:
+    async with box(tmp_path, tools={"ask": ["hold"], "guests": "full"}) as world:
+
+        async def ask(caller: toolcrib.Caller) -> toolcrib.Result:
+            return await world.crib.belt(caller).call("hold")
+
+        async def count() -> int:
+            return len(await world.crib.ask("approvals.list", {}, caller=toolcrib.OWNER))
+
+        going = [asyncio.ensure_future(ask(toolcrib.Caller(session=f"agent:main:web:{at}"))) for at in range(70)]
+        async with asyncio.timeout(60):
+            while sum(each.done() for each in going) < 6:  # of seventy, sixty-four wait
+                await asyncio.sleep(0.05)
+        going.append(asyncio.ensure_future(ask(toolcrib.OWNER)))
+        async with asyncio.timeout(60):
+            while await count() < 65:
+                assert not going[-1].done(), going[-1].result()
+                await asyncio.sleep(0.05)
+        for each in going:
+            each.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+
+
 async def test_three_strangers_do_not_hold_all_codes(tmp_path: Path) -> None:
     async with box(tmp_path) as world:
         for who in ("eve", "mallory", "trudy", "bob"):

@@ -105,6 +105,37 @@ async def test_whom_no_chat_reaches_is_not_waited_for(tmp_path: Path, left: bool
         assert at.held.begun == 0
 
 
+TWO = ["box:id:2", "box:id:7"]
+FEW: list[tuple[list[str], int, list[str], bool]] = [
+    (TWO, 2, [PAT], False),
+    (["owner", "box:id:2"], 2, [OWEN], False),  # at the terminal and in a chat they are one
+    (["device:id:gone"], 1, [PAT], False),
+    (TWO, 2, [PAT, KIM], True),
+    (["owner", "box:id:2"], 2, [PAT], True),
+]
+
+
+@pytest.mark.parametrize(("by", "count", "met", "are_enough"), FEW)
+async def test_only_where_enough_can_be_asked_it_is_waited_for(
+    by: list[str], count: int, met: list[str], are_enough: bool, tmp_path: Path
+) -> None:
+    async with world(tmp_path, hold(), text("refused"), ask={"tool": "hold", "by": by, "count": count}) as at:
+        for who in met:
+            await meet(at, who)
+        at.box.put(EVE, "go")
+        if not are_enough:
+            await until(lambda: "refused" in said(at, EVE))
+            assert at.held.begun == 0
+            return
+        for who in met:
+            id, _ = await asked(at, who)
+            at.box.put(who, f"/approve {id}")
+        if "owner" in by:
+            await until(lambda: any(": pending" in each for each in said(at, PAT)))
+            await at.crib.ask("approvals.answer", {"id": id, "answer": "once"}, caller=OWNER)
+        await until(lambda: at.held.done == 1)
+
+
 async def test_a_question_is_shown_whole_and_the_buttons_come_last(tmp_path: Path) -> None:
     what = "\n".join(f"line {at} of what would be done" for at in range(40)) + "\nrm -rf /"
     async with world(tmp_path, hold(what), text("done")) as at:

@@ -18,7 +18,7 @@ from tests.backends.models.servers import Say, Server, serving
 from tests.doors.gateway.world import World, client_of, device, gateway_of
 from tests.doors.talking import in_turn
 from tests.joints.asking_world import Held, until
-from toolcrib import Caller, Sender, ToolError
+from toolcrib import OWNER, Caller, Sender, ToolError
 
 pytestmark = pytest.mark.anyio
 
@@ -275,3 +275,27 @@ async def test_another_device_goes_on(tmp_path: Path) -> None:
             await way(world)
         world.held.go.set()
         assert (await asking)[0] == 200
+
+
+@pytest.mark.parametrize("way", ["", "revoked", "narrowed"])
+async def test_a_question_waits_for_a_device_only_while_it_may_answer(way: str, tmp_path: Path) -> None:
+    async with device_world(tmp_path, DONE) as world:
+        ask = [{"tool": "hold", "by": ["device:id:phone"]}]
+        world.file.write_text(json.dumps({**json.loads(world.file.read_text()), "tools": {"ask": ask}}))
+        world.world.server.reload()
+        world.held.go.set()
+        if way != "revoked":
+            scopes = ["operator.write", *([] if way else ["operator.approvals"])]
+            given = await world.owner("device.token.rotate", deviceId="phone", scopes=scopes)
+        else:
+            await revoke(world)
+        calling = asyncio.ensure_future(world.crib.belt(OWNER).call("hold"))
+        if way:
+            assert (await calling).details["code"] == "not_approved"
+            return
+        async with client_of(world.world, given["token"]) as phone:
+            async with asyncio.timeout(20):
+                while not (waiting := await phone.get("approvals.list")):
+                    await asyncio.sleep(0.02)
+            await phone.get("approvals.answer", {"id": waiting[0]["id"], "answer": "once"})
+        assert (await calling).status == "ok"

@@ -1,16 +1,15 @@
 """Who may answer a question: for which of the rules that ask a yes counts, who may refuse, and whose yes may last."""
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
-from toolcrib.define.approval import Question, is_in_time, standing_entry
-from toolcrib.define.caller import Caller
-from toolcrib.define.device import DEVICE_CHANNEL
+from toolcrib.define.approval import Question, Yes, is_in_time, name_of, standing_entry
+from toolcrib.define.caller import OWNER, Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.verdict import Consent
-from toolcrib.policy.identities import is_role, sender_key
+from toolcrib.policy.identities import is_role
 from toolcrib.policy.resolve import agent_of, is_among, is_owner, is_same_person, person_of
 from toolcrib.policy.settings import PolicySettings
 
@@ -20,7 +19,8 @@ class Answerers:
 
     def __init__(self, policy: Callable[[], PolicySettings], is_owner: Callable[[Caller], bool]) -> None:
         self._policy, self._is_owner = policy, is_owner
-        self.find_rules: Callable[[Question], Awaitable[Collection[int]]] | None = None  # in chats
+        self.list_reached: Callable[[Question], Awaitable[Sequence[Caller]]] | None = None  # in chats
+        self.list_devices: Callable[[], Iterable[Caller]] = tuple
 
     def person_of(self, caller: Caller) -> str:
         """Return who is behind a caller as one text that nobody else has, "" where that is not known."""
@@ -50,14 +50,22 @@ class Answerers:
 
         return () if caller.parents else tuple(at for at, say in enumerate(question.says) if counts(say))
 
+    def count_as(self, caller: Caller) -> str:
+        """Return as whose a question counts where they pile up: the owner's stand apart from everybody else's."""
+        return "owner" if self._is_owner(caller) else self.person_of(caller)
+
     async def can_be_asked(self, question: Question) -> bool:
-        """Tell whether somebody can say yes for each rule that asks: the owner, a device, or in a direct chat."""
-        policy, named = self._policy(), [each for say in question.says for each in say.by]
-        named += [each for role in named if is_role(role) for each in policy.roles.get(sender_key(role).value, ())]
-        others = {at for at, say in enumerate(question.says) if "owner" not in say.by}
-        if self.find_rules is None or any(sender_key(each).channel == DEVICE_CHANNEL for each in named):
+        """Tell whether a yes of all who can be asked is enough: of the owner, of devices, and in direct chats."""
+        if self.list_reached is None or all(each.is_owners for each in question.says):
             return True
-        return not others or others <= {*await self.find_rules(question)}
+        for caller in (OWNER, *self.list_devices(), *await self.list_reached(question)):
+            question = question.add(self.say_yes(caller, question))
+        return question.state == "allowed"
+
+    def say_yes(self, caller: Caller, question: Question) -> Yes:
+        """Return what a yes of somebody's is worth."""
+        rules = self.list_rules(caller, question)
+        return Yes(name_of(caller), self.name_person(caller), self._is_owner(caller), rules)
 
     def name_person(self, caller: Caller) -> str:
         """Return which person says yes, "" for an owner who may be any of them: at the terminal, or on a device."""

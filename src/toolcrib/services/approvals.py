@@ -278,10 +278,9 @@ class Approvals:
     ) -> dict[str, Any]:
         """Answer a question: who is not asked, may only refuse, is late, or comes second, is told so."""
         question = await self.find_question(caller, id)
-        now, by = self._now(), approval.name_of(caller)
-        rules = self.answerers.list_rules(caller, question)
-        grant = None
-        if answer != "no" and not rules:
+        now, yes = self._now(), self.answerers.say_yes(caller, question)
+        grant, by = None, yes.by
+        if answer != "no" and not yes.rules:
             asked = " and ".join(map(str, question.says))
             raise ToolError(f"{question.tool} is for {asked} to allow; you may refuse it", code="denied")
         if answer in ("lasting", "session"):
@@ -294,7 +293,6 @@ class Approvals:
             raise ArgumentError("when: a condition is for a yes that lasts; answer lasting or session")
         settled: approval.Question | None = None
         if answer != "no":
-            yes = approval.Yes(by, self.answerers.name_person(caller), self._is_owner(caller), rules)
             settled = await self._store.say_yes(id, yes, now=now, grant=grant)
         elif await self._store.settle(id, "denied", of=approval.PENDING, now=now, by=by):
             settled = replace(question, state="denied", by=by)
@@ -381,7 +379,7 @@ class Approvals:
             tool=call.name,
             reason=self._redact(escape(asked.reason)),
             shown=shown,
-            person=self.person_of(caller),
+            person=self.answerers.count_as(caller),
             asked_at=now,
             expires_at=now + self.seconds,
             once=once,

@@ -106,7 +106,7 @@ class PendingCalls:
                 handle=handle,
                 call=call._replace(args=plain),
                 asker=ctx.caller,
-                person=self._approvals.person_of(ctx.caller),
+                person=self._approvals.answerers.count_as(ctx.caller),
                 made_at=now,
                 until=now + seconds,
                 process=self._approvals.process,

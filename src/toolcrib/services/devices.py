@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from pydantic import Field
 
 from toolcrib.define.approval import name_of
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.device import DEVICE_CHANNEL, Device, DeviceBook, DeviceStore, PairRequest, hash_token, join_token
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
@@ -77,6 +77,11 @@ class Devices:
     def is_open(self) -> bool:
         """Whether somebody can connect: a gateway runs in this process."""
         return self._tell_ended is not None
+
+    def list_answering(self) -> list[Caller]:
+        """Return the devices that may answer questions."""
+        found = (each for each in self.known.values() if "approve" in scopes_within(each.scopes))
+        return [Caller(channel=DEVICE_CHANNEL, sender=Sender(id=each.id), owner=False) for each in found]
 
     async def refresh(self) -> None:
         """Take what another process has changed."""

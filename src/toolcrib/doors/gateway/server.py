@@ -152,6 +152,7 @@ class GatewayServer:
             await self.crib.devices.open(self.credentials.devices.values(), self.credentials.tell_ended)
             self.credentials.devices = self.crib.devices.known
             stop_listening = self.crib.gateway.bus.listen(self._broadcast)
+            self.crib.approvals.answerers.list_devices = self.crib.devices.list_answering
             self.crib.approvals.wait_for(_QUESTION_SECONDS)
             stop_asking = self.crib.approvals.on_question(self.crib.gateway.tell_question)
             questions, calls = await self.crib.approvals.list_left(), await self.crib.calls.list_left()

@@ -47,20 +47,20 @@ class ChatQuestions:
             await self._store.keep_direct(DirectPlace(place[0], *who, *place[1:], at=time.time()))
             self._last[who] = place
 
-    async def list_places(self, question: Question) -> list[tuple[DirectPlace, tuple[int, ...]]]:
-        """Return the last direct chat of each whose yes would count, for which rules, where they are let in now."""
-        found = dict[str, tuple[DirectPlace, tuple[int, ...]]]()
+    async def list_places(self, question: Question) -> list[tuple[DirectPlace, Caller]]:
+        """Return the last direct chat of each whose yes would count, where they are let in now."""
+        found = dict[str, tuple[DirectPlace, Caller]]()
         for each in await self._store.list_direct():
             sender = Sender(id=each.id or None, e164=each.e164 or None)
             caller = Caller(channel=each.channel, sender=sender, door=CHANNEL_DOOR)
-            rules = self._approvals.answerers.list_rules(caller, question) if each.channel in self._lines else ()
-            if rules and not await self._explain_refusal(caller, ""):
-                found[self._approvals.person_of(caller)] = each, rules
+            is_asked = each.channel in self._lines and self._approvals.answerers.list_rules(caller, question)
+            if is_asked and not await self._explain_refusal(caller, ""):
+                found[self._approvals.person_of(caller)] = each, caller
         return list(found.values())
 
-    async def reaches(self, question: Question) -> set[int]:
-        """Return the rules for which somebody can be asked in a chat."""
-        return {rule for _, rules in await self.list_places(question) for rule in rules}
+    async def list_reached(self, question: Question) -> list[Caller]:
+        """Return who can be asked in a chat."""
+        return [caller for _, caller in await self.list_places(question)]
 
     async def ask(self, question: Question, origin: tuple[str, Post] | None) -> None:
         """Ask those who may answer; the chat where the call came from reads that somebody is."""
