@@ -14,7 +14,16 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
+from toolcrib.define.channel import (
+    ID_RULES,
+    Abilities,
+    Attachment,
+    ChannelKind,
+    Hear,
+    HeardMessage,
+    Post,
+    refuse_action,
+)
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
@@ -28,6 +37,7 @@ _MAX_NICKS = 1_000
 _BURST, _PACE = 4, 2.0  # lines at once, and seconds behind them: servers cut off who writes faster for long
 _CAPS = "account-tag server-time message-tags"
 _LINE = re.compile(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
+_STATUS = re.compile(r"\A[~&@%+!]+(?=#)")  # said to those of a room who have some status, and in that room
 _UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
 
 
@@ -137,13 +147,13 @@ class IrcChannel:
         self._found.clear()
         try:
             await self._ask("WHOIS", nick)
-            if who.lower() not in self._found and self._nicks.get(chat, first) != nick:  # changed meanwhile
+            if _fold(who) not in self._found and self._nicks.get(chat, first) != nick:  # changed meanwhile
                 return await self._find_nick(chat, is_begun=is_begun)
         except (ConnectionError, TimeoutError) as error:
             if is_begun:
                 raise
             raise ToolError(str(error) or "the IRC server does not say who that is", code="unavailable") from None
-        if who.lower() not in self._found:
+        if _fold(who) not in self._found:
             rest = "the rest is" if is_begun else "it is"
             raise ToolError(f"{quote_short(nick)} is not who wrote, by now; {rest} said to nobody", code="denied")
         return nick
@@ -170,9 +180,9 @@ class IrcChannel:
         """Take what the server tells of somebody: as an answer to WHOIS, or that they change or leave."""
         match line.verb, line.params:
             case "311", (_, _, user, host, *_):
-                self._found.add(f"{user}@{host}".lower())
+                self._found.add(_fold(f"{user}@{host}"))
             case "330", (_, _, account, *_):
-                self._found.add(account.lower())
+                self._found.add(_fold(account))
             case "318", (_, nick, *_):
                 self._end_wait(nick)
             case "NICK", (nick, *_) if line.nick == self._nick:
@@ -261,7 +271,7 @@ class IrcChannel:
         self._writer.write(" ".join(words).encode() + b"\r\n")
 
     def _to_message(self, line: IrcLine) -> HeardMessage | None:
-        target, text = line.params
+        target, text = _STATUS.sub("", line.params[0]), line.params[1]
         if line.nick == self._nick or text.startswith("\1"):
             return None
         account = line.tags.get("account", "")
@@ -283,6 +293,9 @@ class IrcChannel:
             text=text[named.end() :] if named else text,
             is_for_us=named is not None,
         )
+
+
+_fold = ID_RULES["irc"].fold
 
 
 def _make(settings: Any, way_out: WayOut) -> IrcChannel:
