@@ -96,11 +96,12 @@ class IrcNet:
 
 
 @asynccontextmanager
-async def irc(folder: Path, owner: str, **own: Any) -> AsyncIterator[tuple[Crib, IrcNet]]:
+async def irc(folder: Path, owner: str, groups: Any = None, **own: Any) -> AsyncIterator[tuple[Crib, IrcNet]]:
     net = IrcNet(**own)
     server = await asyncio.start_server(net.serve, "127.0.0.1", 0)
     settings = {"host": "127.0.0.1", "port": server.sockets[0].getsockname()[1], "tls": False, "nick": "crib"}
-    async with server, assistant_on("irc", folder, {**settings, "owners": [owner], "dmPolicy": "open"}) as crib:
+    settings |= {"owners": [owner], "dmPolicy": "open", "groups": groups or {}}
+    async with server, assistant_on("irc", folder, settings) as crib:
         yield crib, net
 
 
@@ -178,6 +179,28 @@ async def test_a_turn_of_somebody_whose_nick_was_taken_is_told_to_nobody(tmp_pat
         assert len(net.said) == asked
 
 
+async def test_an_account_that_only_looks_like_one_hears_nothing(tmp_path: Path) -> None:
+    async with irc(tmp_path, "id:kate", accounts={"kate": "Kate", "mallory": "\u212aate"}) as (crib, net):
+        channel = crib.channels.find_line("irc").channel
+        net.take("k", "mallory")
+        with pytest.raises(ToolError, match="not who wrote, by now"):
+            await channel.post(Post(chat="k!kate", text=SECRET), "k")
+        net.take("k", "kate")  # and however the server writes it
+        await channel.post(Post(chat="k!kate", text=SECRET), "k")
+        assert net.said == [("kate", SECRET)]
+
+
+@pytest.mark.parametrize("to", ["#team", "+#team", "@#team", "@+#team"])
+async def test_what_is_said_to_some_of_a_room_is_said_in_that_room(to: str, tmp_path: Path) -> None:
+    no = {"tools": {"allow": ["read"], "deny": ["exec"]}}
+    groups = {"#team": no, "*": {"tools": {"allow": ["*"]}}}
+    async with irc(tmp_path, "id:theboss", groups=groups, accounts={"mallory": "mal"}) as (_, net):
+        net.take("mal", "mallory")
+        net.say("mal", "crib: /why exec", to)
+        await until(lambda: net.said)
+        assert (net.said[0][0], net.said[0][1][:10]) == ("#team", "exec: deny")
+
+
 # Matrix
 
 ME, ANN, EVE, ROOM = "@crib:test", "@ann:test", "@eve:test", "!room:test"
@@ -193,8 +216,10 @@ class Homeserver:
     said: list[tuple[int, str]] = field(default_factory=list)  # how many were in the room, and what
     address: str = ""
 
-    def say(self, text: str, by: str = ANN) -> None:
-        content = {"msgtype": "m.text", "body": text}
+    def say(self, text: str, by: str = ANN, corrects: str = "") -> None:
+        content: dict[str, Any] = {"msgtype": "m.text", "body": text}
+        if corrects:
+            content["m.relates_to"] = {"rel_type": "m.replace", "event_id": corrects}
         event = {"type": "m.room.message", "sender": by, "event_id": f"$e{len(self.events)}", "content": content}
         self.events.append(event)
 
@@ -292,3 +317,20 @@ async def test_on_matrix_a_room_that_others_may_read_is_a_group(happens: Any, tm
         home.events.append({"type": "m.room.member", "state_key": EVE, "sender": EVE, "content": {}})
         home.say("/why ls")
         await until(lambda: len(home.said) == 2)
+
+
+async def test_on_matrix_a_correction_and_words_for_another_bot_are_no_orders(tmp_path: Path) -> None:
+    async with matrix(tmp_path, groups={"*": {}}) as (_, home):
+        home.say("/why read")
+        await until(lambda: len(home.said) == 1)
+        home.say("/why ls", corrects="$e0")
+        home.say("/why grep")
+        await until(lambda: len(home.said) == 2)
+        home.members.append(EVE)
+        home.events.append({"type": "m.room.member", "state_key": EVE, "sender": EVE, "content": {}})
+        for name in ("@crib:elsewhere.test", "crib:elsewhere.test", "@crib:test"):  # the last one is ours
+            home.say(f"{name}: /why find")
+        await until(lambda: any("find" in text for _, text in home.said))
+        home.say("crib: /why web_fetch")
+        await until(lambda: any("web_fetch" in text for _, text in home.said))
+        assert [text.partition(":")[0] for _, text in home.said] == ["read", "grep", "find", "web_fetch"]

@@ -224,7 +224,8 @@ class MatrixChannel:
         if any(each.get("type") == "m.room.member" for each in _events(found)):
             self._groups.discard(room)
         for event in _events(found):
-            if event.get("type") in ("m.room.message", "m.room.encrypted") and event.get("sender") != self._me:
+            is_said = event.get("type") in ("m.room.message", "m.room.encrypted") and event.get("sender") != self._me
+            if is_said and _find_relation(event) != "m.replace":  # a correction: it was answered when it was wrong
                 is_direct = room not in self._groups and await self._find_other(room) == event["sender"]
                 (self._groups.discard if is_direct else self._groups.add)(room)
                 yield self._to_message(room, event, is_direct=is_direct)
@@ -236,8 +237,8 @@ class MatrixChannel:
         if "m.in_reply_to" in relates:  # what is quoted before the answer
             text = re.sub(r"\A(?:> .*\n)+\n", "", text)
         mentioned = (content.get("m.mentions") or {}).get("user_ids") or []
-        local = self._me[1:].partition(":")[0]
-        named = re.match(rf"(?i)@?{re.escape(local)}(?::[\w.-]+)?\s*[:,]\s*", text)
+        local, _, server = map(re.escape, self._me[1:].partition(":"))
+        named = re.match(rf"(?i)@?{local}(?::{server})?\s*(?:,|:(?!\S+:\s))\s*", text)
         files = content.get("url") if content.get("msgtype") in _FILES else None
         info = content.get("info") or {}
         name, text = (
@@ -266,6 +267,10 @@ def _split_chat(chat: str) -> tuple[str, str]:
     """Return the room of a chat, and who is alone with us there, "" for a group."""
     room, mark, user = chat.rpartition("/@")
     return (room, f"@{user}") if mark else (chat, "")
+
+
+def _find_relation(event: Mapping[str, Any]) -> str:
+    return str(((event.get("content") or {}).get("m.relates_to") or {}).get("rel_type", ""))
 
 
 def _events(room: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
