@@ -128,6 +128,17 @@ async def test_what_is_made_at_the_terminal_reaches_where_the_owner_last_wrote_a
             assert world.telegram.said(ANN)[2:] == ["the kettle is hot"]
 
 
+@pytest.mark.parametrize("owners", [[BOB, ANN], [BOB]])
+async def test_what_the_owner_leaves_reaches_nobody_who_was_one_once(owners: list[int], tmp_path: Path) -> None:
+    async with chatting(tmp_path, HI, NEWS) as (world, owner):
+        await world.write("hi")
+        own = json.loads(world.file.read_text())["channels"]["telegram"]
+        world.configure(channels={"telegram": {**own, "owners": [f"id:{each}" for each in owners]}})
+        job = await owner.get("cron.add", {"schedule": ONCE_AN_HOUR, "payload": WORK})
+        assert (await world.run(owner, job["id"]))["summary"] == "the kettle is hot"
+        assert world.telegram.said(ANN)[1:] == (["the kettle is hot"] if ANN in owners else [])
+
+
 @pytest.mark.parametrize("how", ["event", "wake", "beat"])
 async def test_answers_to_events_wakes_and_heartbeats_reach_it_too(how: str, tmp_path: Path) -> None:
     beat = {"agents": {"main": {"heartbeat": {"every": "1h"}}}}

@@ -41,11 +41,13 @@ class Delivery:
         """Return the channel, chat and thread that a caller is in, nothing where it is in none."""
         return place[:3] if (place := self._channels.talk.find_place(caller)) else ()
 
-    def find_target(self, wanted: DeliveredPart, place: tuple[str, ...], home: str) -> ChatTarget | None:
+    def find_target(self, wanted: DeliveredPart, place: tuple[str, ...], caller: Caller) -> ChatTarget | None:
         """Return the chat that is meant, None for none; raise ToolError where nobody can know it."""
         if wanted.deliver is False:
             return None
-        last = self._channels.talk.places.get(home)
+        last = self._channels.talk.places.get(caller.session or "")
+        if last and self._core.is_owner(caller) and not self._core.is_owner(last.caller):
+            last = None  # whoever was an owner when they wrote there
         here = ChatTarget(*(place or (last[:3] if last else ("", ""))))
         channel = here.channel if wanted.channel in (None, _LAST) else wanted.channel
         chat = (wanted.to or "").strip() or (here.chat if channel == here.channel else "")
@@ -60,7 +62,7 @@ class Delivery:
 
     def check(self, caller: Caller, wanted: DeliveredPart, place: tuple[str, ...]) -> None:
         """Raise ToolError where what comes of it could be said to nobody."""
-        target = self.find_target(wanted, place, caller.session or "")
+        target = self.find_target(wanted, place, caller)
         if target is None:
             return
         named = self._core.config.channels.get(target.channel)
@@ -82,7 +84,7 @@ class Delivery:
         """
         text = said.text.strip()
         try:
-            target = self.find_target(wanted, place, caller.session or "")
+            target = self.find_target(wanted, place, caller)
             if target is None or text in NO_NEWS:
                 return ""
             text = text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
