@@ -15,7 +15,7 @@ from tests.backends.models.servers import Say, Server, serving
 from tests.doors.gateway.world import Client, World, client_of, gateway_of
 from tests.doors.talking import in_turn
 from tests.joints.asking_world import until
-from toolcrib import OWNER, Caller, Ctx, Result, ToolError, tool
+from toolcrib import OWNER, Caller, ConfigError, Ctx, Result, ToolError, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -205,6 +205,17 @@ async def test_what_could_reach_nobody_is_refused_where_it_is_made(
         if "kind" not in payload:
             with pytest.raises(ToolError, match=words):
                 await world.crib.ask("cron.update", {"id": made["id"], "patch": {"payload": payload}}, caller=who)
+
+
+@pytest.mark.parametrize("named", ["telegramm", "irc", "last", "telegram"])
+async def test_a_heartbeat_that_could_reach_nobody_is_refused_in_the_file(named: str, tmp_path: Path) -> None:
+    beat = {"agents": {"main": {"heartbeat": {"every": "1h", "channel": named, "to": "7"}}}}
+    if named in ("last", "telegram"):
+        async with chatting(tmp_path, **beat):
+            return
+    with pytest.raises(ConfigError, match=f"main.heartbeat.channel: no channel '{named}' connects here"):
+        async with chatting(tmp_path, **beat):
+            raise AssertionError
 
 
 async def test_who_may_say_nothing_there_makes_a_silent_job(tmp_path: Path) -> None:

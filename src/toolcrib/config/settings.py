@@ -425,6 +425,15 @@ class Config(Section):
         check_answerers(found, self.people, self.roles, owners, list_connecting(self.channels))
         return self
 
+    @model_validator(mode="after")
+    def _beats_have_a_channel(self) -> Self:
+        for id, agent in self.list_agents():
+            name = agent.heartbeat.channel
+            own = self.channels.get(name or "")
+            if name not in (None, "last", "webchat") and (own is None or not own.connects):
+                raise ValueError(f"agents: {id}.heartbeat.channel: no channel {quote_value(name)} connects here")
+        return self
+
     @property
     def bare_channel(self) -> str:
         """The one channel that connects, of which an id is that names none; "" where there is none or several."""
