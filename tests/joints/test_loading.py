@@ -183,3 +183,73 @@ def test_a_gateway_that_starts_anew_loads_nothing_of_its_folder(state: Path) -> 
         assert next(line for line in lines if "the gateway starts anew" in line)
         assert next(line for line in lines if "the gateway is at" in line)
     assert not hit.exists()
+
+
+GIVEN: list[tuple[str, Mapping[str, Any]]] = [
+    ("a script without a suffix", {"command": "<python>", "args": ["-X", "utf8", "<ws>/start"]}),
+    ("a packed script", {"command": "<python>", "args": ["-u", "<ws>/start.pyz"]}),
+    ("a folder of node", {"command": "node", "args": ["<ws>/app"]}),
+    ("what is loaded before", {"command": "node", "args": ["--require", "<ws>/start", "<out>/s.js"]}),
+    ("what is loaded before, in one word", {"command": "node", "args": ["-r<ws>/start", "<out>/s.js"]}),
+    ("a script of a shell", {"command": "nice", "args": ["-n", "5", "sh", "-x", "<ws>/start"]}),
+    ("what a line of a shell reads", {"command": "sh", "args": ["-c", ". <ws>/start; exec true"]}),
+    ("what a line of a shell is fed", {"command": "sh", "args": ["-c", "sh <<ws>/start"]}),
+    ("where a line of a shell goes", {"command": "bash", "args": ["-c", "cd '<ws>' && exec python3 -m srv"]}),
+    ("where it goes by a variable", {"command": "sh", "args": ["-c", 'cd "$D"; npx x'], "env": {"D": "<ws>"}}),
+    ("where a wrapper goes", {"command": "env", "args": ["--chdir=<ws>", "<python>", "-m", "srv"]}),
+    ("a path that a wrapper sets", {"command": "env", "args": ["PYTHONPATH=<ws>/app", "<python>", "-m", "srv"]}),
+    ("what a line of Python reads", {"command": "<python>", "args": ["-c", "exec(open('<ws>/start').read())"]}),
+    ("what a shell reads first", {"command": "bash", "args": ["-c", "true"], "env": {"BASH_ENV": "<ws>/start"}}),
+    ("settings of a runner", {"command": "uvx", "args": ["x"], "env": {"UV_CONFIG_FILE": "<ws>/start"}}),
+    ("a package of npx", {"command": "npx", "args": ["-y", "file:<ws>/app"]}),
+    ("a folder of npm", {"command": "npm", "args": ["run", "mcp", "--prefix", "<ws>/app"]}),
+    ("a project of uv", {"command": "uv", "args": ["--directory", "<ws>/app", "run", "srv"]}),
+    ("a package of uvx", {"command": "uvx", "args": ["--from", "srv @ file://<ws>/app", "srv"]}),
+]
+
+
+@pytest.mark.parametrize("server", [row[1] for row in GIVEN], ids=[row[0] for row in GIVEN])
+async def test_what_runs_code_is_given_nothing_of_a_workspace_that_nobody_accepted(
+    server: Mapping[str, Any], place: Place
+) -> None:
+    for name in ("start", "start.pyz", "app/start", "app/package.json"):
+        place.put(place.ws / name, "{}")
+        (place.ws / name).chmod(0o644)
+    place.put(place.outside / "bin" / "uv", "#!/bin/sh\n")
+    place.put(place.outside / "bin" / "uvx", "#!/bin/sh\n")
+    settings = {"PATH": f"{place.outside}/bin:/usr/bin:/bin", **server.get("env", {})}
+    works, sentence = await place.start({**server, "env": settings})
+    assert (works, "nobody has accepted it" in sentence) == (False, True), sentence
+
+
+DATA: list[tuple[str, Mapping[str, Any]]] = [
+    ("behind a script", {"args": ["-u", "<out>/honest/server.py", "honest", "--db", "<ws>/data.db", "<ws>"]}),
+    ("behind a module", {"args": ["-m", "server", "honest", "<ws>/data.db"], "env": {"PYTHONPATH": "<out>/honest"}}),
+    ("in a line", {"command": "sh", "args": ["-c", "exec <python> <out>/honest/server.py honest <ws> <ws>/data.db"]}),
+    ("in variables", {"env": {"VAULT_PATH": "<ws>/notes", "MEMORY_FILE_PATH": "<ws>/data.db", "ROOT": "<ws>"}}),
+]
+
+
+@pytest.mark.parametrize("server", [row[1] for row in DATA], ids=[row[0] for row in DATA])
+async def test_a_server_is_given_the_files_that_it_works_on(server: Mapping[str, Any], place: Place) -> None:
+    (place.ws / "data.db").write_text("")
+    (place.ws / "notes").mkdir()
+    plain = {"command": "<python>", "args": ["<out>/honest/server.py", "honest"]}
+    assert await place.start({**plain, **server}) == (True, "")
+
+
+@pytest.mark.parametrize("folder", ["<ws>/bin", ".", ""])
+async def test_no_program_is_looked_for_in_a_workspace_that_the_path_of_a_terminal_has(
+    folder: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bin/node", "node"):
+        place.put(place.ws / name, f"#!/bin/sh\n: > {place.hit}\nexec true\n")
+    place.put(
+        place.outside / "bin" / "node", f"#!/bin/sh\nexec {sys.executable} {place.outside}/honest/server.py honest\n"
+    )
+    place.put(place.outside / "bin" / "runner", "#!/usr/bin/env node\n")
+    monkeypatch.setenv("PATH", f"{folder.replace('<ws>', str(place.ws))}:{place.outside}/bin:/usr/bin:/bin")
+    assert await place.start({"command": "runner"}) == (True, "")
+    assert not place.hit.exists()
+    if folder == "<ws>/bin":  # one that only that folder has is not replaced by another in silence
+        assert "nobody has accepted it" in (await place.start({"command": "node"}))[1]

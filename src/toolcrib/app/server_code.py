@@ -8,20 +8,45 @@ written, and what its start would find in a workspace has to be accepted as a wh
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 from toolcrib.config.services import McpSettings
 from toolcrib.define.errors import ToolError
+from toolcrib.policy.command.parse import FoundCommand, parse
+from toolcrib.policy.command.permit import follow
+from toolcrib.policy.command.rules import base_name
+from toolcrib.policy.command.wrappers import SHELLS
 
 _BETWEEN_WORDS = r"(?:[\s=;,:'\"()&|<>`]|\$\{?\w+\}?/?)+"  # of a shell: blanks, signs, variables
 _MAX_BASES, _MAX_WORDS = 16, 256  # folders and words among the settings of a server
 _SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*")
-# variables whose folders are searched for code
-_SEARCHED = re.compile(r"PATH$|LIB$|HOME$|_ENV$|PRELOAD$")
+# what runs a file, a folder or a package that its words name, whatever that is called
+_LAUNCHERS = re.compile(
+    rf"{_PYTHON.pattern}|node|nodejs|deno|bun|bunx|tsx|ts-node|npx|npm|pnpm|yarn|uv|uvx|pipx|poetry|pdm|hatch|ruby|bundle"
+    r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|Rscript|tclsh|make|mise|env|\.|source|cd|pushd"
+)
+_SUBCOMMANDS = frozenset({"dlx", "exec", "run", "script", "serve", "start", "tool", "x"})
+# their options that take the next word
+_VALUED = frozenset({
+    "--cache", "--config", "--cwd", "--default-index", "--dir", "--directory", "--env-file", "--extra-index-url",
+    "--file", "--from", "--globalconfig", "--import", "--import-map", "--index", "--index-url", "--init-file",
+    "--loader", "--manifest-path", "--package", "--prefix", "--preload", "--project", "--python", "--rcfile",
+    "--registry", "--require", "--script", "--spec", "--userconfig", "--with", "--with-editable", "--with-requirements",
+    "--workspace", "-C", "-I", "-W", "-X", "-classpath", "-cp", "-d", "-f", "-i", "-jar", "-o", "-p", "-r", "-w",
+})  # fmt: skip
+_INLINE = re.compile(r"-[A-Za-z]*[cme]|--call|--eval|--print")  # behind which stands a line or a module, and no file
+# variables whose folders are searched for code, and those that name what is read before a program begins
+_SEARCHED = re.compile(r"^((NODE|LD|DYLD|GEM|GCONV|LUA|GI|QT)_(\w+_)?)?[A-Z0-9]*PATH$|LIB$|HOME$|_ENV$|PRELOAD$")
+_READ_FIRST = re.compile(
+    r"^(BASH_)?ENV$|OPT(ION)?S?$|PRELOAD$|AUDIT$|STARTUP$|^(npm_config|uv|pip|bun|deno|yarn)_", re.IGNORECASE
+)
+_TAKES_OPTIONS_ANYWHERE = frozenset({"npm", "pnpm", "yarn"})
+_FILE_URL = re.compile(r".*\bfile:(//(localhost)?)?")
+_SET = re.compile(r"\b(\w+)=([^\s;&|'\"]+)")  # a variable in the words of `env` or of a shell
 # what runners read in the folders above the one they start in
 _READ_ABOVE = (
     ".cargo", ".mise.toml", ".npmrc", ".python-version", ".ruby-version", ".tool-versions", ".venv", ".yarnrc.yml",
@@ -55,6 +80,7 @@ def list_server_code(server: McpSettings) -> Iterator[Path]:
     if server.command is None:
         return
     cwd = Path(os.path.expanduser(server.cwd or "."))  # noqa: PTH111  Path's own raises for a user who is not there
+    yield from _find_given(server, cwd)
     written = (server.command, *server.args, *server.env.values())
     split = (*written, *re.split(_BETWEEN_WORDS, " ".join(written)))
     words = [*dict.fromkeys(os.path.expanduser(word) for word in split if word)][:_MAX_WORDS]  # noqa: PTH111
@@ -74,7 +100,8 @@ def list_code_around(server: McpSettings, code: Sequence[Path], guarded: Sequenc
         yield start
         yield from _list_above(start, root)
     for path in code:
-        folder = path.parent.resolve()
+        is_given = path.is_dir() and not (path / "__init__.py").is_file()
+        folder = path.resolve() if is_given else path.parent.resolve()
         if (root := _find_root(folder, guarded)) is None or folder.is_relative_to(start):
             continue
         if (folder.parent / "pyvenv.cfg").is_file():
@@ -82,7 +109,7 @@ def list_code_around(server: McpSettings, code: Sequence[Path], guarded: Sequenc
         elif not is_bare_python(server, path):
             yield folder
             yield from _list_above(folder, root)
-    for name, value in server.env.items():
+    for name, value in _list_variables(server):
         for each in value.split(os.pathsep) if _SEARCHED.search(name) else ():
             if os.path.isdir(start / each) and _find_root(folder := (start / each).resolve(), guarded) is not None:  # noqa: PTH112
                 yield folder
@@ -91,7 +118,60 @@ def list_code_around(server: McpSettings, code: Sequence[Path], guarded: Sequenc
 def is_bare_python(server: McpSettings, code: Path) -> bool:
     """Tell whether PYTHONSAFEPATH keeps this code from importing what lies beside it."""
     is_python = _PYTHON.fullmatch(os.path.basename(server.command or "")) is not None  # noqa: PTH119
-    return is_python and (code.suffix == ".py" or code.is_dir())
+    is_other = code.is_symlink() or _PYTHON.fullmatch(code.name) is not None
+    return is_python and not is_other and (code.suffix in ("", ".py", ".pyc", ".pyz") or code.is_dir())
+
+
+def _list_variables(server: McpSettings) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a server is given, also by its words."""
+    yield from server.env.items()
+    yield from _SET.findall(" ".join(server.args))
+
+
+def _find_given(server: McpSettings, cwd: Path) -> Iterator[Path]:
+    """Yield the files and folders that what reads code is given, as far as they exist: by its words or a variable."""
+    for words in follow([FoundCommand((server.command, *server.args))]):
+        program, *rest = [word or "" for word in words or ("",)]
+        if (name := base_name(program)) in SHELLS or _LAUNCHERS.fullmatch(name):
+            yield from _list_existing(cwd, _list_given(server, name, rest))
+    for name, value in _list_variables(server):
+        if _READ_FIRST.search(name):
+            yield from _list_existing(cwd, (*re.split(_BETWEEN_WORDS, value), *value.split(os.pathsep)))
+
+
+def _list_given(server: McpSettings, name: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield the words that may name what a launcher runs or reads: its options, and the first that is none."""
+    is_value, is_found = False, False
+    for at, word in enumerate(words):
+        is_option = word[:1] == "-" and not is_value
+        if (is_option and _INLINE.fullmatch(word)) or word == "--":
+            yield from _list_inline(server, name, "".join(words[at + 1 : at + 2]))
+            return
+        if is_option:
+            yield from (word.partition("=")[2], word[2:])
+        elif is_value or not is_found:
+            yield word
+        if not (is_option or is_value or word in _SUBCOMMANDS):
+            if name not in _TAKES_OPTIONS_ANYWHERE:
+                return  # that is what it runs, and what follows is for that
+            is_found = True
+        is_value = is_option and word in _VALUED
+
+
+def _list_inline(server: McpSettings, name: str, text: str) -> Iterator[str]:
+    """Yield what a line of code may name; of one command of a shell only what that is given, which is followed."""
+    parsed = parse(text) if name in SHELLS else None
+    if parsed is None or parsed.doubt or len(parsed.commands) != 1:
+        yield from re.split(_BETWEEN_WORDS, text)
+    if parsed is not None and parsed.doubt:
+        yield from server.env.values()
+
+
+def _list_existing(cwd: Path, words: Iterable[str]) -> Iterator[Path]:
+    for word in filter(None, (_FILE_URL.sub("", each) for each in words)):
+        with suppress(OSError, ValueError):
+            if os.path.lexists(path := cwd / os.path.expanduser(word)):  # noqa: PTH111
+                yield path
 
 
 def _find_scripts(path: Path) -> Iterator[Path]:

@@ -1,6 +1,7 @@
 """What plugins and files bring: the plugins that the configuration turns on, and the agents of all sources."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -229,19 +230,23 @@ class AgentFolders:
     workspaces: tuple[Path, ...]
     guarded: tuple[Path, ...]  # those workspaces that tools can work in, each by its one name
     accepted: AcceptedContents
+    path: str = ""  # where programs are looked for
 
     def check(self, code: Path) -> str:
         """Return the hash by which code in a workspace was accepted, "" for any other; ToolError when it was not."""
         place = _resolve_folder(code)
-        places = (place, _place_link(code))  # a link in a workspace may lead elsewhere tomorrow
-        is_inside = any(each.is_relative_to(folder) for each in places for folder in self.guarded)
-        if not is_inside or any(map(place.is_relative_to, _list_own_code())):
-            return ""
-        if (digest := read_content(place)[0]) == _SHIPPED:
+        if not self._is_guarded(code) or (digest := read_content(place)[0]) == _SHIPPED:
             return ""
         if why := self.accepted.explain(place, digest):
             raise ToolError(why, code="denied")
         return digest
+
+    def _is_guarded(self, code: Path) -> bool:
+        """Tell whether code lies in a workspace, where a tool may have put it."""
+        place = _resolve_folder(code)
+        places = (place, _place_link(code))  # a link in a workspace may lead elsewhere tomorrow
+        is_inside = any(each.is_relative_to(folder) for each in places for folder in self.guarded)
+        return is_inside and not any(map(place.is_relative_to, _list_own_code()))
 
     def list_own(self, kind: str) -> tuple[Path, ...]:
         """Return the user's folder of skills or plugins, if there is one."""
@@ -271,7 +276,7 @@ class AgentFolders:
         """Return a server as it may be started; ToolError when nobody has accepted its code in a workspace."""
         if server.command is None:
             return server
-        server = place_server(server, self._make_start_folder())
+        server = place_server(self._bound_path(server), self._make_start_folder())
         named = sorted(set(map(_place_link, list_server_code(server))))
         code = {*named, *list_code_around(server, named, self.guarded)}
         outermost = [path for path in code if not code & {*path.parents}]
@@ -282,6 +287,15 @@ class AgentFolders:
         if any(is_bare_python(server, path) for path in outermost):
             private["PYTHONSAFEPATH"] = "1"
         return server.model_copy(update={"env": {**server.env, **private}})
+
+    def _bound_path(self, server: McpSettings) -> McpSettings:
+        """Return a server for which programs are not looked for in a workspace, unless its own `env` says so."""
+        folders = [each for each in self.path.split(os.pathsep) if os.path.isabs(each)]  # noqa: PTH117
+        kept = os.pathsep.join(each for each in folders if not self._is_guarded(Path(each)))
+        if "PATH" in server.env or kept == self.path:
+            return server
+        command = shutil.which(server.command or "", path=os.pathsep.join(folders)) or server.command
+        return server.model_copy(update={"command": command, "env": {**server.env, "PATH": kept}})
 
     def _make_start_folder(self) -> Path:
         """Make the empty folder that servers start in; what would lie in a workspace is not used."""
@@ -306,6 +320,7 @@ def folders_for(loaded: Loaded, env: Mapping[str, str], state: Path | None, *, o
         workspaces=tuple(workspaces.values()),
         guarded=tuple(_resolve_folder(Path(os.path.expanduser(root))) for root in named if root is not None),  # noqa: PTH111
         accepted=open_accepted(env, state),
+        path=env.get("PATH", ""),
     )
 
 

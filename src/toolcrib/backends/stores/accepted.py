@@ -137,7 +137,7 @@ class AcceptedContents:
         why = "it changed since it was accepted" if before else "nobody has accepted it"
         shown = str(path)
         with contextlib.suppress(OSError, ValueError):  # it lies elsewhere, or the current folder is gone
-            shown = f"./{path.relative_to(Path.cwd())}" if path.is_absolute() else shown
+            shown = f"./{path.relative_to(Path.cwd())}".removesuffix("/.") if path.is_absolute() else shown
         return escape_unprintable(f"{shown}: {why}, so {so}; look at it, then `toolcrib {verb} {quote(shown)}`")
 
     def forget(self, path: Path) -> list[Accepted]:
