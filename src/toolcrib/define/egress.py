@@ -56,6 +56,8 @@ _GLOBAL = IPv6Network("2000::/3")  # all that was ever given out of IPv6
 _NAT64 = IPv6Network("64:ff9b::/96")  # how machines without IPv4 reach all of it
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # the same, as one network sets it up
 _WRAPS = (IPv6Network("::ffff:0:0/96"), _NAT64)
+_OLD_WRAPS = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))  # compatible and translated ones
+_SIX_TO_FOUR = IPv6Network("2002::/16")
 _LAST_32 = 0xFFFF_FFFF
 
 
@@ -190,11 +192,15 @@ def _unwrap(address: Address) -> Address:
 
 
 def _list_forms(address: Address) -> tuple[Address, ...]:
-    """Return what lists of hosts may call an address: for a local translator, whichever of its addresses is meant."""
+    """Return what lists of hosts may call an address: of one that holds another, for a local translator, both."""
     plain = _unwrap(address)
-    if not isinstance(plain, IPv6Address) or plain not in _LOCAL_NAT64:
+    if not isinstance(plain, IPv6Address):
         return (plain,)
     bits = int(plain)
+    if plain in _SIX_TO_FOUR or any(plain in each for each in _OLD_WRAPS):
+        return plain, IPv4Address((bits >> 80 if plain in _SIX_TO_FOUR else bits) & _LAST_32)
+    if plain not in _LOCAL_NAT64:
+        return (plain,)
     ahead = (bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF  # RFC 6052: eight bits are left out in the middle
     return plain, IPv4Address(bits & _LAST_32), IPv4Address(ahead)
 

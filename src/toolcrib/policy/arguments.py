@@ -17,7 +17,7 @@ from toolcrib.define.schema.coerce import target_of
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRule, ArgumentRules, Consent, Decision, Layer, Rule, Verdict
 
-from .conditions import Holds, Roots, UnjudgedError, make_test
+from .conditions import Holds, Roots, UnjudgedError, is_address, make_test
 from .reach import ANY, Looked, place_of, read_reached, resolve_wide
 
 TAINT = "taint"  # what a rule calls the sources of what is in the conversation; no argument
@@ -39,11 +39,11 @@ class _BoundTest:
     default: Any
 
     def holds_wide(self, value: Any) -> bool:
-        """Tell whether a text that may be a place is meant; one that is none is not."""
+        """Tell whether a text that may be a place is meant; one that is none is not, but for an odd address."""
         try:
             return self.holds(value)
         except (UnjudgedError, ToolError):
-            return False
+            return self.looked.kind == "url" and is_address(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ async def resolve_places(
     values, led, resolve = rules.read(args, sources, ports.here()), dict[str, str](), ports.workspace.resolve
     for key in rules.paths:
         if key.startswith(ANY):
-            values[key] = await resolve_wide(tool, values[key], args, resolve)
+            values[key] = await resolve_wide(tool, values[key], args, resolve, ports.workspace.list)
             continue
         for each in _list_texts(values[key]):
             led[each] = await resolve(each)

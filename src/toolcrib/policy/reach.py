@@ -4,27 +4,33 @@ What a list that takes away looks at is read widely: any text of a tool that say
 may be a place. A list that gives has none of those.
 """
 
+import fnmatch
 import posixpath
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_jsonable_python
 
 from toolcrib.define.egress import decode_fully
 from toolcrib.define.errors import ToolError
+from toolcrib.define.files import Listing
 from toolcrib.define.tool import Tool
 
+from .command.parse import spell_out
 from .conditions import Place, list_addresses
 
 Resolver = Callable[[str], Awaitable[str]]
+Lister = Callable[[str], Awaitable[Listing]]
 
 ANY = "any "  # before the word of a rule, where more counts than a tool declares
 _PLACES: Mapping[str, Place] = {"path": "path", "url": "url", "to": "", "command": ""}
-_BREAKS = re.compile(r"[\s'\"`=<>|&;,(){}\[\]$]+")  # between what may be a place in a command
-_LINK = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
-_PATH_CHARS, _MAX_RESOLVED = 4_096, 500
+_BREAKS = re.compile(r"/dev/(?:tcp|udp)/|[\s'\"`=<>|&;,(){}$@]+")  # between what may be a place in a command
+_LINK = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]*[^\s'\"<>).,;!?]", re.IGNORECASE)
+_LINKED_HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^\s/@'\"<>]*@)?(?:\[[^\s\]]*\]|[\w.%-]+)", re.IGNORECASE)
+_GLOB_SIGNS = frozenset("*?[")
+_PATH_CHARS, _MAX_RESOLVED, _MAX_GLOBS = 4_096, 500, 20
 
 
 class Looked(NamedTuple):
@@ -67,17 +73,22 @@ def read_reached(tool: Tool, looked: Looked, args: Mapping[str, Any], here: Sequ
     if tool.says_nothing:
         known = tool.parameters.get("properties", {}).items()
         left = [each.get("default") for name, each in known if args.get(name) is None and isinstance(each, Mapping)]
-        said = [to_jsonable_python(value, fallback=str) for value in (*args.values(), *left)]
-        found = [text for value in said for text in _list_texts(value)]
+        strange = [name for name in args if not name.isidentifier()]
+        said = [to_jsonable_python(value, fallback=str) for value in (*args.values(), *left, strange)]
+        found = [text for value in said for text in _list_texts(value, numbers=looked.kind == "to")]
+        found += [text for each in found for text in _list_texts(_read_json(each), numbers=looked.kind == "to")]
     else:
         chats = here if looked.is_wide else here[:1]
         declared = read_declared(tool, looked.kind, args)
         found = [each for text in declared for each in ((text,) if text else chats)]
     if looked.is_wide and looked.kind != "to" and tool.commands:
-        words = [word for line in read_declared(tool, "command", args) for word in _BREAKS.split(line) if word]
-        found += dict.fromkeys(each for word in words for each in (word, word.partition(":")[0]))
+        given = _list_texts(to_jsonable_python([args.get("env"), args.get("cwd")], fallback=str))
+        lines = [each for line in (*read_declared(tool, "command", args), *given) for each in spell_out(line)]
+        words = [word for line in lines for word in _BREAKS.split(line) if word]
+        parts = ((*word.split(":"), word[2:] if word[0] == "-" else "") for word in words)
+        found += dict.fromkeys(filter(None, (*words, *(each for part in parts for each in part))))
     if looked.is_wide and looked.kind == "url":
-        words = [each for text in found for each in (text, *_LINK.findall(text))]
+        words = [each for text in found for each in (text, *_LINK.findall(text), *_LINKED_HOST.findall(text))]
         found = list(dict.fromkeys([*words, *(url for each in words for url in list_addresses(each))]))
     return found
 
@@ -96,22 +107,50 @@ def read_declared(tool: Tool, kind: str, args: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _list_texts(value: Any) -> Iterator[str]:
-    """Yield every text in a value, names of fields too."""
+def _list_texts(value: Any, *, numbers: bool = False) -> Iterator[str]:
+    """Yield every text in a value, names of fields too; with `numbers` these as text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for name, each in value.items():
             yield str(name)
-            yield from _list_texts(each)
+            yield from _list_texts(each, numbers=numbers)
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from _list_texts(each)
+            yield from _list_texts(each, numbers=numbers)
+    elif numbers and isinstance(value, int) and not isinstance(value, bool):
+        yield str(value)
 
 
-async def resolve_wide(tool: Tool, values: Sequence[str], args: Mapping[str, Any], resolve: Resolver) -> list[str]:
+def _read_json(text: str) -> Any:
+    """Return what a text holds that is an object or a list written as JSON."""
+    with suppress(ValueError):
+        return from_json(text) if text.lstrip()[:1] in ("{", "[") else None
+    return None
+
+
+async def _expand(glob: str, look: Lister) -> list[str]:
+    """Return what a glob of a shell stands for in the workspace, by whole names from its root."""
+    found = ["."]
+    for part in posixpath.normpath(glob).split("/"):
+        ahead, found = found[:_MAX_GLOBS], []
+        for folder in ahead:
+            with suppress(ToolError):
+                is_plain = _GLOB_SIGNS.isdisjoint(part)
+                names = [part] if is_plain else [posixpath.basename(each.path) for each in (await look(folder)).entries]
+                found += [f"{folder}/{name}" for name in names if is_plain or fnmatch.fnmatchcase(name, part)]
+    return found[:_MAX_RESOLVED]
+
+
+async def resolve_wide(
+    tool: Tool, values: Sequence[str], args: Mapping[str, Any], resolve: Resolver, look: Lister
+) -> list[str]:
     """Return what texts that may be paths lead to, and as they are where that is nowhere in the workspace."""
     base, found = str(args.get("workdir") or "") if tool.commands else "", dict[str, None]()
+    globs = [posixpath.join(base, each) for each in values if tool.commands and not _GLOB_SIGNS.isdisjoint(each)]
+    for name in [name for each in globs[:_MAX_GLOBS] for name in await _expand(each, look)]:
+        with suppress(ToolError):
+            found[await resolve(name)] = None
     for at, value in enumerate(values):
         text = value.strip().replace("\\", "/")
         text = f"/{decode_fully(text)[5:].lstrip('/')}" if text[:5].lower() == "file:" else text

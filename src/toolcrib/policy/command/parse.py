@@ -138,6 +138,12 @@ def parse(line: str) -> ParsedLine:
     return ParsedLine(tuple(reader.commands), tuple(reader.pieces), "" if reader.commands else "it holds no command")
 
 
+def spell_out(line: str) -> tuple[str, ...]:
+    """Return a line as it is, and as a shell may read its words: without quotes, and with its braces written out."""
+    bare = _QUOTES.sub("", line.replace("\\\n", ""))
+    return tuple(dict.fromkeys((line, bare, _expand_braces(bare))))
+
+
 def _is_unread(line: str, doubt: str, root: Node) -> bool:
     return root.has_error or doubt in _UNREAD or _EXPANDED_TWICE.search(line.replace("\\\n", "")) is not None
 

@@ -43,9 +43,10 @@ _PARAMETERS = {
 def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the files and addresses that arguments name: `target` may be either."""
     named = [str(args[name]).strip() for name in ("target", "url", "jsonlPath") if args.get(name)]
+    goes = [str(args["url"]).strip()] if args["action"] == "navigate" and args.get("url") else []  # whatever it is
     return {
-        "path": [each for each in named if "://" not in each],
-        "url": [each for each in named if "://" in each],
+        "path": [each for each in named if "://" not in each and each not in goes],
+        "url": [each for each in named if "://" in each or each in goes],
     }
 
 
