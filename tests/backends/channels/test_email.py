@@ -73,6 +73,109 @@ def test_only_what_our_own_server_says_of_the_domain_vouches(results: Sequence[s
     assert not is_vouched(mail, "ann@x.test", "")
 
 
+# As the servers of ordinary providers write them: the name to configure, and the lines
+PROVIDERS = {
+    "gmail": (
+        "mx.google.com",
+        """mx.google.com;
+       dkim=pass header.i=@x.test header.s=20230601 header.b="cX/9+aZ=";
+       dkim=neutral (no key) header.i=@x.test header.s=ed header.b=Zm9v/A+1;
+       arc=pass (i=1 spf=pass spfdomain=x.test dkim=pass dkdomain=x.test dmarc=pass fromdomain=x.test);
+       spf=pass (google.com: domain of b+1-ann=x.test@em.test designates 2a00:1450::12f as permitted sender)
+        smtp.mailfrom="b+1-ann=x.test@em.test";
+       dmarc=pass (p=NONE sp=QUARANTINE dis=NONE) header.from=x.test;
+       dara=pass header.i=@gmail.com""",
+    ),
+    "gmail, of a domain without DMARC": ("mx.google.com", "mx.google.com; dkim=pass header.i=@x.test header.s=s1"),
+    "exchange": (
+        "mx.home.test",
+        """mx.home.test 1; spf=pass (sender IP is 40.107.22.10) smtp.mailfrom=x.test; dkim=pass
+ (signature was verified) header.d=x.test;dkim=fail (body hash did not verify)
+ header.d=x.onmicrosoft.test;dmarc=pass action=none header.from=x.test;compauth=pass reason=100""",
+    ),
+    "fastmail": (
+        "*.messagingengine.com",
+        """phl-mx-07.messagingengine.com;
+    arc=none (no signatures found); bimi=declined;
+    dkim=pass (2048-bit rsa key sha256) header.d=x.test header.i=@x.test header.b=kJ3/xYz+ header.a=rsa-sha256
+      header.s=fm1 x-bits=2048;
+    dmarc=pass policy.published-domain-policy=none policy.applied-disposition=none
+      policy.evaluated-disposition=none (p=none,d=none,d.eval=none) policy.policy-from=p header.from=x.test;
+    iprev=pass smtp.remote-ip=66.111.4.25 (out1.test);
+    spf=pass smtp.mailfrom=ann@x.test smtp.helo=out1.test;
+    x-return-mx=warn header.domain=x.test policy.is_org=yes (MX Records found: in1.test,in2.test);
+    x-return-mx=pass smtp.domain=x.test policy.is_org=yes;
+    x-tls=pass smtp.version=TLSv1.3 smtp.bits=256/256; x-vs=clean score=0 state=0""",
+    ),
+    "proton": (
+        "mail.protonmail.ch",
+        "mail.protonmail.ch; dmarc=pass (p=none dis=none) header.from=x.test",
+        "mail.protonmail.ch; spf=pass smtp.mailfrom=x.test",
+        "mail.protonmail.ch; arc=none smtp.remote-ip=209.85.218.52",
+        'mail.protonmail.ch; dkim=pass (2048-bit key) header.d=x.test\n header.i=@x.test header.b="Uq3/+b="',
+    ),
+    "icloud": (
+        "dmarc.icloud.com",
+        'bimi.icloud.com; bimi=skipped reason="insufficient dmarc"',
+        "dmarc.icloud.com; dmarc=pass header.from=x.test",
+        "dkim-verifier.icloud.com; dkim=pass (2048-bit key) header.d=x.test header.i=@x.test header.b=Bc6/aaa=",
+    ),
+    "yahoo": (
+        "*.yahoo.com",
+        """atlas-production.v2-mail-prod1-gq1.omega.yahoo.com;
+ dkim=pass header.i=@x.test header.s=20230601;
+ spf=pass smtp.mailfrom=x.test;
+ dmarc=pass(p=NONE) header.from=x.test;""",
+    ),
+    "mailcow": (
+        "mail.home.test",
+        """mail.home.test;
+\tdkim=pass header.d=x.test header.s=20230601 header.b=Xy9lK2aB;
+\tdkim=permerror (unsupported key) header.d=x.test header.s=ed header.b="q/Z+1a";
+\tspf=pass (mail.home.test: domain of ann@x.test designates 1.2.3.4 as permitted sender) smtp.mailfrom=ann@x.test;
+\tdmarc=pass (policy=quarantine) header.from=x.test;
+\tarc=none""",
+    ),
+    "opendkim and opendmarc": (
+        "mail.home.test",
+        "mail.home.test; dmarc=pass (p=none dis=none) header.from=x.test",
+        "mail.home.test; spf=pass (mailfrom) smtp.mailfrom=x.test (client-ip=1.2.3.4; receiver=<UNKNOWN>)",
+        """mail.home.test;
+\tdkim=pass (2048-bit key; unprotected) header.d=x.test header.i=@x.test header.a=rsa-sha256 header.b=QmFy/+8=;
+\tdkim-atps=neutral""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_letter_of_an_ordinary_provider_is_its_senders(name: str) -> None:
+    server, *results = PROVIDERS[name]
+    lines = [f"Authentication-Results: {each}" for each in results]
+    heard = read(*lines, "From: Ann <ann@x.test>", "", "hi", of=channel(auth_serv=server))
+    assert heard is not None
+    assert heard.sender.id == "ann@x.test"
+    forged = [each.replace("=pass", "=fail").replace("x.test", "evil.test") for each in lines]
+    heard = read(*forged, *lines, "From: Ann <ann@x.test>", "", "hi", of=channel(auth_serv=server))
+    assert heard is not None
+    assert heard.sender.id == "~ann@x.test"
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        "mx.x.test; dkim=fail header.d=evil.test; dkim=pass header.d=x.test",  # nobody judged which of them counts
+        "mx.x.test; dkim=fail header.d=x.test; dkim=pass header.d=x.test; dmarc=pass header.from=x.test",
+        "mx.x.test; dkim=pass header.i=@sub.x.test",
+        "mx.x.test; dkim=pass header.d=evil.test header.i=@x.test",
+        "amx.x.test; dmarc=pass header.from=x.test",
+    ],
+)
+def test_results_that_only_look_like_those_of_a_provider_vouch_for_nobody(results: str) -> None:
+    mail = parse(f"Authentication-Results: {results}", "From: ann@x.test", "", "hi")
+    assert not is_vouched(mail, "ann@x.test", "mx.x.test")
+    assert not is_vouched(mail, "ann@x.test", "*.mx.x.test")
+
+
 @pytest.mark.parametrize(
     ("header", "sender"),
     [

@@ -24,6 +24,11 @@ class AuthResult(NamedTuple):
     def domain_of(self, name: str) -> str:
         return self.about.get(name, "").strip("<>").rpartition("@")[2]
 
+    @property
+    def signer(self) -> str:
+        """The domain of a signature; a server that names its user alone has looked that it is of that domain."""
+        return self.about.get("header.d", "") or self.domain_of("header.i")
+
 
 def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
     """Tell whether our own server says that a message comes from where it says.
@@ -32,7 +37,7 @@ def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
     them says no. A sender that is not written as it should be may be read in two ways, and counts in none.
     """
     raw = (value for name, value in mail.raw_items() if name.lower() == "authentication-results")
-    ours = [read_results(str(each)) for each in raw if server and _read_name(str(each)) == server.lower()]
+    ours = [read_results(str(each)) for each in raw if server and _is_named(_read_name(str(each)), server.lower())]
     if mail["From"].defects or not ours:
         return False
     whole = [each for each in ours if each is not None]
@@ -42,7 +47,7 @@ def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
         return False
     if any(each.method == "dmarc" for each in top):
         return True
-    signers = [each.about.get("header.d", "") for each in top if (each.method, each.value) == ("dkim", "pass")]
+    signers = [each.signer for each in top if (each.method, each.value) == ("dkim", "pass")]
     return any("." in each and f".{domain}".endswith(f".{each}") for each in signers)
 
 
@@ -67,9 +72,27 @@ def _read_one(words: list[str]) -> AuthResult | None:
 
 
 def _contradicts(results: tuple[AuthResult, ...]) -> bool:
-    """Tell whether a method has results of different values; SPF may be asked about the greeting apart."""
-    keys = [(each.method, "smtp.helo" in each.about and "smtp.mailfrom" not in each.about) for each in results]
-    return len({*keys}) < len({(key, each.value) for key, each in zip(keys, results, strict=True)})
+    """Tell whether results of different values are about the same."""
+    is_judged = any(each.method == "dmarc" for each in results)
+    found = [(_find_subject(each, is_judged=is_judged), each.value) for each in results]
+    return len({subject for subject, _ in found}) < len(set(found))
+
+
+def _find_subject(result: AuthResult, *, is_judged: bool) -> tuple[str, ...]:
+    """Return what a result is about: SPF may be asked about the greeting apart, checks of a server's own (`x-..`) about
+    anything, and where DMARC has judged the signatures, each of them is one of its own.
+    """
+    about, method = result.about, result.method
+    if method == "dkim" and is_judged and result.signer:
+        return (method, result.signer, about.get("header.s", ""))
+    if method.startswith("x-"):
+        return (method, *sorted(about))
+    return (method, "greeting" if "smtp.helo" in about and "smtp.mailfrom" not in about else "")
+
+
+def _is_named(name: str, server: str) -> bool:
+    """Tell whether a header's name is our server's; `*.example.org` is one of several."""
+    return name == server or (server.startswith("*.") and name.endswith(server[1:]))
 
 
 def _read_name(text: str) -> str:
