@@ -24,6 +24,7 @@ _BETWEEN_WORDS = r"(?:[\s=;,:'\"()&|<>`]|\$\{?\w+\}?/?)+"  # of a shell: blanks,
 _MAX_BASES, _MAX_WORDS = 16, 256  # folders and words among the settings of a server
 _SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*")
+_INTERPRETER = re.compile(rf"{_PYTHON.pattern}|node|ruby|perl|php|lua|(ba|da|z)?sh")  # a bare word may be its script
 # what runs a file, a folder or a package that its words name, whatever that is called
 _LAUNCHERS = re.compile(
     rf"{_PYTHON.pattern}|node|nodejs|deno|bun|bunx|tsx|ts-node|npx|npm|pnpm|yarn|uv|uvx|pipx|poetry|pdm|hatch|ruby|bundle"
@@ -62,14 +63,15 @@ def place_server(server: McpSettings, folder: Path) -> McpSettings:
     """
     if server.cwd is not None:
         return server.model_copy(update={"cwd": os.path.expanduser(server.cwd)})  # noqa: PTH111  Path's own raises
-    args = []
+    args, command = [], server.command or ""
+    is_script = _INTERPRETER.fullmatch(os.path.basename(command)) is not None  # noqa: PTH119
     for number, word in enumerate(server.args):
         if word and not word.startswith("-") and os.path.isdir(word) and not os.path.isabs(word):  # noqa: PTH112, PTH117
             where = "a server is started outside of all workspaces"
             what = f"args[{number}] {word!r} is a folder here, and {where}"
             raise ToolError(f"{what}; write its whole name, or write cwd", code="bad_arguments")
-        args.append(os.path.abspath(word) if os.path.isfile(word) else word)  # noqa: PTH100, PTH113
-    command = server.command or ""
+        is_path = is_script or "." in word or os.sep in word  # `run` of `docker run` is none, whatever lies here
+        args.append(os.path.abspath(word) if is_path and os.path.isfile(word) else word)  # noqa: PTH100, PTH113
     if os.sep in command:
         command = os.path.abspath(os.path.expanduser(command))  # noqa: PTH100, PTH111
     return server.model_copy(update={"cwd": str(folder), "command": command, "args": tuple(args)})
