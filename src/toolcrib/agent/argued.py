@@ -133,11 +133,14 @@ async def use_grant(
 class JudgedWorkspace:
     """A workspace in which every path that is reached for is judged; searches leave out what may not be reached.
 
-    What was judged is opened without following a link: one that took its place meanwhile leads nowhere.
+    What was judged is opened without following a link: one that took its place meanwhile leads nowhere. `by_rules` is
+    false where no rule of the configuration judges, so that there is none to be told of.
     """
 
-    def __init__(self, inner: Workspace, check: Callable[[str], None], known: set[str]) -> None:
-        self.inner, self._check, self._known = inner, check, known
+    def __init__(
+        self, inner: Workspace, check: Callable[[str], None], known: set[str], *, by_rules: bool = True
+    ) -> None:
+        self.inner, self._check, self._known, self._by_rules = inner, check, known, by_rules
         self.note, self.last_seen, self.trace, self.mark = inner.note, inner.last_seen, inner.trace, inner.mark
 
     @cached_property
@@ -145,7 +148,7 @@ class JudgedWorkspace:
         return self.inner.without_links()
 
     def without_links(self) -> Workspace:
-        return JudgedWorkspace(self._strict, self._check, self._known)
+        return JudgedWorkspace(self._strict, self._check, self._known, by_rules=self._by_rules)
 
     async def resolve(self, path: str, /) -> str:
         if path in self._known:
@@ -197,11 +200,13 @@ class JudgedWorkspace:
 
     async def search(self, query: Search, /) -> Found:
         asked = replace(query, path=await self.resolve(query.path), is_shut=self._join_shut(query.is_shut))
-        return replace(await self._strict.search(asked), judged=True)
+        found = await self._strict.search(asked)
+        return replace(found, judged=True) if self._by_rules else found
 
     async def find(self, query: Find, /) -> Names:
         asked = replace(query, path=await self.resolve(query.path), is_shut=self._join_shut(query.is_shut))
-        return replace(await self._strict.find(asked), judged=True)
+        found = await self._strict.find(asked)
+        return replace(found, judged=True) if self._by_rules else found
 
     def _join_shut(self, is_shut: Callable[[str], bool] | None) -> Callable[[str], bool]:
         return self.is_shut if is_shut is None else lambda path: self.is_shut(path) or is_shut(path)

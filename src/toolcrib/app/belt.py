@@ -433,7 +433,7 @@ class PortsOf:
         terms = self._terms_of(caller)
         workspace: Workspace = self._workspaces.open(terms, caller.session or "")
         if terms.inbox:
-            workspace = JudgedWorkspace(workspace, partial(check_inbox, terms.inbox), set())
+            workspace = JudgedWorkspace(workspace, partial(check_inbox, terms.inbox), set(), by_rules=False)
         folder = "" if terms.refusal or terms.access == "none" else str(find_here() / terms.root)
         rpc = BodyMethods(self._router, caller, self._far, is_bound=is_bound)
         http, secret = self._way_out.http, self._way_out.secret

@@ -104,13 +104,13 @@ class SessionDesk:
     async def history(
         self,
         caller: Caller,
-        sessionKey: KeyText = "main",  # noqa: N803  as the protocol spells it
+        sessionKey: KeyText = "",  # noqa: N803  as the protocol spells it
         limit: Annotated[int, Field(ge=1, le=1_000)] = 200,
         before: Annotated[int, Field(ge=0), "those before this one, counted from the first"] | None = None,
         pictures: Annotated[bool, "with the pictures themselves, as far as there is room"] = False,
     ) -> dict[str, Any]:
         """Show the last messages of a session, or those before one; `first` is the number of the first shown."""
-        head = await self._sessions.find_visible(caller, sessionKey, makes=True)
+        head = await self._sessions.find_visible(caller, sessionKey or caller.session or "main", makes=True)
         shown, left = list[dict[str, Any]](), _PAGE_BYTES
         messages = (await self._trace(head.key))[:before]
         for message, sources in messages[: -limit - 1 : -1]:
