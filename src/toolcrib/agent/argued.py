@@ -19,7 +19,7 @@ from toolcrib.define.plugin import Ask
 from toolcrib.define.ports import Workspace
 from toolcrib.define.record import Judged, Record
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import ArgumentRules, Basis, Grounds, Selection, Verdict
+from toolcrib.define.verdict import ArgumentRules, Basis, Grounds, Verdict
 from toolcrib.policy.arguments import bind_grant, resolve_places
 from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.reach import ANY
@@ -45,7 +45,7 @@ class ArgumentJudgement:
         if writing := record.write(Judged(ctx.call, "argument", said.decision, said.reason, basis)):
             await wait_to_end(writing)
         if said.decision == "deny":
-            raise _denial(said)
+            raise deny_call(said)
         says = self.rules.list_says(self.values)
         if all((each.reason, each.says) != (said.reason, says) for each in questions):
             questions.append(Ask(said.reason, basis=basis, says=says))
@@ -79,27 +79,15 @@ class ArgumentJudgement:
         """Refuse a place that the call could not have named; one that a human would be asked about was not shown."""
         said = self.rules.judge({**self.values, **dict.fromkeys(names, place)})
         if said is not None and (said.decision == "deny" or self.verdict is None or said.rule != self.verdict.rule):
-            raise _denial(replace(said, decision="deny", reason=f"{place!r}: {said.reason}"))
-
-
-async def open_judged(belt: Selection, ctx: Ctx) -> Workspace:
-    """Return the caller's files as the body of this call comes to them; raise ToolError where it may not run."""
-    tool, verdict = belt.tools.get(ctx.call.name), belt.verdicts[ctx.call.name]
-    if tool is None:
-        raise _denial(verdict)
-    if (rules := belt.rules_about and belt.rules_about(tool)) is None:
-        return ctx.ports.workspace
-    judged = await judge_arguments(rules, tool, ctx, ctx.call.args)
-    if judged.verdict is not None and judged.verdict.decision == "deny":
-        raise _denial(judged.verdict)
-    return judged.confine(ctx).ports.workspace
+            raise deny_call(replace(said, decision="deny", reason=f"{place!r}: {said.reason}"))
 
 
 def _texts(value: Any) -> list[str]:
     return [each for each in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(each, str)]
 
 
-def _denial(verdict: Verdict) -> ToolError:
+def deny_call(verdict: Verdict) -> ToolError:
+    """Return why a call is refused with its arguments; a model is told no rule."""
     told = f"Refused: {verdict.tool} is not permitted with these arguments. Use others, or tell the user."
     return ToolError(explain_sentence(verdict), code="denied", for_model=told)
 

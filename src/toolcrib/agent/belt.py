@@ -262,7 +262,8 @@ class Belts:
         belt = gate(catalog.tools, catalog.groups, layers_of(who), facts)
         seen = {name: made.get(name, tool).narrow_for(caller, self._channels) for name, tool in belt.tools.items()}
         aliases = {other: tool.name for tool in catalog.tools.values() for other in tool.other_names}
-        return replace(belt, tools=MappingProxyType(seen), grounds=self._grounds_of(catalog), aliases=aliases)
+        shown, grounds = MappingProxyType(seen), self._grounds_of(catalog)
+        return replace(belt, tools=shown, grounds=grounds, aliases=aliases, is_guests=not who.is_owner)
 
     def _ask_factories(self, catalog: Catalog, who: ResolvedCaller) -> tuple[Catalog, Mapping[str, Tool]]:
         """Return the catalog for a caller, and what factories made for it; what one of its parents lacks, it lacks."""

@@ -62,6 +62,7 @@ from .outcome import (
     tell_pending,
 )
 from .pipeline import CallPipeline
+from .reached import ReachedFiles
 from .retry import run_again
 
 log = logging.getLogger("toolcrib")
@@ -178,17 +179,20 @@ async def _prepare(
     # 4
     before, by_rules, granted = args, len(questions), None
     ctx, args = await _hear_guards(tool, ctx, args, questions, pipeline, deadline)
-    is_asked_by_rules = len(questions) == by_rules
+    by_guards = len(questions) > by_rules
     if rules and args != before:
         ctx, args, judged = await _judge(belt, tool, ctx, args, questions, pipeline)
+    files = await _judge_files(belt, tool, ctx, questions, pipeline) if belt.is_guests else None
     # 5: a human takes the time it takes
     if questions:
         deadline.give(None)
-        granted = await _ask_if_left(tool, ctx, args, questions, pipeline, by_rules=is_asked_by_rules)
+        by_rules_alone = not (by_guards or (files and files.asks))
+        granted = await _ask_if_left(tool, ctx, args, questions, pipeline, by_rules=by_rules_alone)
         ctx, args = (_with_checked_args(ctx, tool, granted.args), granted.args) if granted else (ctx, args)
         if pipeline.rejudge is not None and (now := pipeline.rejudge(belt, ctx)) is not belt:
-            ctx, args, judged = await _judge_again(now, tool, ctx, args, questions, pipeline, deadline, judged)
-    for each in filter(None, (judged, granted)):
+            again = await _judge_again(now, tool, ctx, args, questions, pipeline, deadline, judged)
+            ctx, args, judged, files = again
+    for each in filter(None, (judged, granted, files)):
         ctx = each.confine(ctx)
     if slot:
         deadline.give(None)
@@ -226,6 +230,15 @@ async def _judge(  # noqa: PLR0913  all that one call has
     return ctx, judged.args, judged
 
 
+async def _judge_files(
+    belt: Selection, tool: Tool, ctx: Ctx, questions: list[Ask], pipeline: CallPipeline
+) -> ReachedFiles | None:
+    """Return what holds a guest's call to the files that it may reach; raise ToolError when it may not."""
+    if files := ReachedFiles.of(belt, tool, ctx, pipeline.taint):
+        await files.settle(questions, pipeline.record)
+    return files
+
+
 async def _hear_guards(
     tool: Tool, ctx: Ctx, args: Mapping[str, Any], questions: list[Ask], pipeline: CallPipeline, deadline: Deadline
 ) -> tuple[Ctx, Mapping[str, Any]]:
@@ -255,7 +268,7 @@ async def _judge_again(  # noqa: PLR0913  all that one call has
     pipeline: CallPipeline,
     deadline: Deadline,
     judged: ArgumentJudgement | None,
-) -> tuple[Ctx, Mapping[str, Any], ArgumentJudgement | None]:
+) -> tuple[Ctx, Mapping[str, Any], ArgumentJudgement | None, ReachedFiles | None]:
     """Return the call as other settings leave it that count since the question.
 
     The yes stands for a question to the same persons, never for a no, and not when guards say more against the call.
@@ -267,9 +280,10 @@ async def _judge_again(  # noqa: PLR0913  all that one call has
     if changed != args or not bound <= seen:
         raise _make_changed_error(tool)
     ctx, args, judged = await _judge(belt, tool, ctx, args, questions, pipeline, shown=args if judged else None)
+    files = await _judge_files(belt, tool, ctx, heard, pipeline)
     if not {*_list_says(tool, (*questions, *asked, *heard))} <= {*answered}:
         raise _make_changed_error(tool)
-    return ctx, args, judged
+    return ctx, args, judged, files
 
 
 async def _run_body(

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.adapter import declare
 from toolcrib.adapter.cut import shorten
-from toolcrib.agent.argued import JudgedWorkspace, open_judged
+from toolcrib.agent.argued import JudgedWorkspace
 from toolcrib.agent.belt import Belts
 from toolcrib.agent.hooks import taint_guards
 from toolcrib.agent.invoke import invoke, invoke_all
 from toolcrib.agent.line import new_key
 from toolcrib.agent.pipeline import CallPipeline
+from toolcrib.agent.reached import ReachedFiles, open_judged
 from toolcrib.agent.shadow import Shadow
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces, check_inbox
@@ -137,7 +138,10 @@ class Belt:
             return JudgedCall([], args)
         rules = self.selection.rules_about and self.selection.rules_about(tool)
         checked = tool.check_known(args, needed={tool.aliases.get(each, each) for each in rules.names} if rules else ())
-        return await judge_call(self.selection, tool, (checked, sources), self.ports, way_out)
+        judged = await judge_call(self.selection, tool, (checked, sources), self.ports, way_out)
+        ctx = Ctx(make_call(name, judged.args), self.caller, CallState(), self.ports)
+        files = ReachedFiles.of(self.selection, tool, ctx, lambda: sources)
+        return judged._replace(found=[*judged.found, *await files.list_verdicts()]) if files else judged
 
     def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":
         """Return the same belt, whose calls tell `watch` how they go."""
@@ -431,7 +435,8 @@ class PortsOf:
     def __call__(self, caller: Caller, *, is_bound: bool = False, judge: CallMaker | None = None) -> Ports:
         """Return what the tools of this caller may touch; `judge` makes the calls that bodies ask for as methods."""
         terms = self._terms_of(caller)
-        workspace: Workspace = self._workspaces.open(terms, caller.session or "")
+        files = self._workspaces.open(terms, caller.session or "")
+        workspace: Workspace = files
         if terms.inbox:
             workspace = JudgedWorkspace(workspace, partial(check_inbox, terms.inbox), set(), by_rules=False)
         folder = "" if terms.refusal or terms.access == "none" else str(find_here() / terms.root)
@@ -440,7 +445,11 @@ class PortsOf:
         ports = Ports(workspace=workspace, folder=folder, http=http, rpc=rpc, blobs=self._blobs, secret=secret)
         here = partial(self.list_here, caller)
         return replace(
-            ports, here=here, later=self._later, rpc_in=None if judge is None else partial(rpc.ask_within, judge)
+            ports,
+            here=here,
+            later=self._later,
+            owns=files.owns,
+            rpc_in=None if judge is None else partial(rpc.ask_within, judge),
         )
 
     def close(self) -> None:

@@ -47,6 +47,10 @@ async def _no_later(ctx: Any, handle: str, seconds: float) -> NoReturn:
     raise ToolError("this crib keeps no call that is finished later", code="unavailable")
 
 
+async def _owns_nothing(path: str) -> bool:
+    return False
+
+
 async def _no_agents(agent: Any, ctx: Any, args: Mapping[str, Any]) -> NoReturn:
     raise ToolError(f"this crib has nothing that could run the agent {agent.name}", code="unavailable")
 
@@ -68,6 +72,7 @@ class Ports:
     secret: Callable[[str], str] = _no_secret
     ask: AskPerson = _no_person
     later: "Callable[[Ctx, str, float], Awaitable[str]]" = _no_later
+    owns: Callable[[str], Awaitable[bool]] = _owns_nothing  # whether a file came or was made in the caller's own chats
     here: Callable[[], Sequence[str]] = tuple  # the names of the chat that the caller is answered in, its own one first
     # runs an Agent for this caller, within what this caller has; only the tools that agents become reach for it
     perform: "Callable[[Any, Ctx, Mapping[str, Any]], Awaitable[Result]]" = _no_agents

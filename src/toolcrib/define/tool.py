@@ -125,6 +125,7 @@ class Options(TypedDict, total=False):
     urls: tuple[str, ...]
     recipients: tuple[str, ...]
     commands: tuple[str, ...]
+    written: tuple[str, ...]
     read_places: ReadPlaces | None
     output: type | Schema | None
     retry: Mapping[str, Any] | None
@@ -140,8 +141,8 @@ class Tool:
     `requires` names what the host must have (`browser`, `secret:KEY`, `model:openai`). `late` says when there is
     something for it ("a command is in the background"): a turn tells its model of it once a result `offers` it.
     `paths`, `urls`, `recipients` and `commands` are the parameters that say what a call reaches, so that rules can be
-    about it: a recipient that is left out first is the chat of the call, and a command runs in `workdir`, if there is
-    one. Where a text holds such places, `read_places` finds them by these names; "" is the chat of the call.
+    about it: a recipient left out first is the chat of the call, and a command runs in `workdir`, if there is one;
+    `written` are paths that are not read. Where a text holds such places, `read_places` finds them by these names.
     `output` is what the details of its results fit; `retry` says after which errors it is tried again. `own_name` is
     what an MCP server calls it, `other_names` are those that the configuration gives it besides. `make`, where there is
     one, returns the tool for one caller, None when this one has none, and a sentence when it failed; what it is handed
@@ -171,6 +172,7 @@ class Tool:
     urls: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     read_places: ReadPlaces | None = field(default=None, repr=False)
     output: Shape | None = field(default=None, repr=False)
     retry: RetryTerms | None = None
@@ -344,8 +346,7 @@ def tool(
     """Declare a tool from a function; what cannot be shown to every model is refused here, naming the parameter.
 
     Besides name, description and parameters: label, effects, group, owner_only, optional, exclusive, timeout, limit,
-    markdown, notice, requires, aliases, narrow, paths, urls, recipients, commands, read_places, output and retry: the
-    fields of `Tool`.
+    markdown, notice, requires, aliases, narrow, paths, written, urls, recipients, commands, read_places, output, retry.
     """
 
     def declare(body: Callable[P, R]) -> FunctionTool[P, R]:

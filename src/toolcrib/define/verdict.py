@@ -264,7 +264,7 @@ class Selection:
     `grounds` is what the verdicts were made from. `rules_about` gives the rules about a tool's arguments, None for a
     tool that has none; where nobody has any, it is None itself; `rule_grounds` is what these were made from, where that
     is something newer. `aliases` are other names of tools, each with the tool's own. `says_about` tells who may answer
-    for each rule that asks about every call of a tool.
+    for each rule that asks about every call of a tool. `is_guests` where the caller is not the owner.
     """
 
     tools: Mapping[str, Tool]
@@ -275,6 +275,7 @@ class Selection:
     aliases: Mapping[str, str] = field(default_factory=dict, repr=False)
     rule_grounds: Grounds | None = field(default=None, repr=False)
     says_about: Callable[[str], tuple[Consent, ...]] = field(default=lambda _: (OWNERS_CONSENT,), repr=False)
+    is_guests: bool = False
 
     def find(self, text: str) -> str | None:
         """Return the own name of the tool that is meant, whoever may use it: a name that is only near means none."""

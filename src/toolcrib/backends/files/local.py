@@ -30,7 +30,7 @@ class LocalWorkspace:
     around: Around | None = None
 
     def __init__(self, disk: Disk, run: Runner = in_turn) -> None:
-        self._disk, self._run = disk, run
+        self._disk, self._run, self._person = disk, run, ""
         self._noted: dict[str, Entry] = {}
         self._marks: dict[str, LineMark] = {}
 
@@ -58,6 +58,9 @@ class LocalWorkspace:
         written = await self._run(made.change, self._disk, tuple(changes), seen)
         for entry in written:
             self.note(entry)
+        if self._person:
+            contents = {each.path: each.data for each in changes if each.data is not None}
+            await self._run(tracing.keep_made, self._disk, contents, self._person)
         return tuple(written)
 
     async def delete(self, path: str, /, *, recursive: bool = False) -> None:
@@ -88,6 +91,16 @@ class LocalWorkspace:
 
     def is_shut(self, path: str, /) -> bool:
         return False
+
+    def of_person(self, person: str) -> "LocalWorkspace":
+        """Return the same workspace for who is not the owner; what is written there is kept as theirs."""
+        theirs = copy(self)
+        theirs._person = person  # noqa: SLF001  its own kind
+        return theirs
+
+    async def owns(self, path: str) -> bool:
+        """Tell whether a file came from this person, or is as a call of theirs wrote it."""
+        return bool(self._person) and await self._run(tracing.is_of, self._disk, path, self._person)
 
     def without_links(self) -> "LocalWorkspace":
         """Return the same workspace, in which paths that were resolved are opened as they were judged."""
@@ -171,7 +184,7 @@ class Workspaces:
             if len(self._sessions) > _MAX_SESSIONS:
                 self._sessions.popitem(last=False)
         self._sessions.move_to_end(key)
-        return self._sessions[key]
+        return self._sessions[key].of_person(terms.inbox) if terms.inbox else self._sessions[key]
 
     def close(self) -> None:
         for disk in self._disks.values():

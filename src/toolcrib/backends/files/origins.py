@@ -11,7 +11,7 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -45,6 +45,12 @@ class OriginStore(Protocol):
 
     def add(self, rows: Collection[OriginRow], /) -> None: ...
 
+    def add_made(self, digests: Mapping[str, str], person: str, /) -> None:
+        """Keep who wrote the contents that lie at these paths now."""
+
+    def find_made(self, path: str, person: str, /) -> str:
+        """Return the digest of what a person wrote to a path, "" where others wrote there since, or nobody."""
+
 
 class NoOrigins:
     """Stands where nothing is kept."""
@@ -57,6 +63,12 @@ class NoOrigins:
 
     def add(self, rows: Collection[OriginRow], /) -> None:
         return
+
+    def add_made(self, digests: Mapping[str, str], person: str, /) -> None:
+        return
+
+    def find_made(self, path: str, person: str, /) -> str:
+        return ""
 
 
 class FileOrigins:

@@ -90,6 +90,31 @@ def mark(disk: Disk, contents: Mapping[str, bytes | None], source: str) -> None:
     disk.origins.store.add(rows)
 
 
+def keep_made(disk: Disk, contents: Mapping[str, bytes], person: str) -> None:
+    """Keep that a call of this person wrote these contents."""
+    real = {_spell_kept(disk, resolve_path(disk, path)): hash_bytes(data) for path, data in contents.items()}
+    disk.origins.store.add_made(real, person)
+
+
+def is_of(disk: Disk, path: str, person: str) -> bool:
+    """Tell whether a file lies where this person's are kept, or is as a call of theirs wrote it."""
+    real = resolve_path(disk, path)
+    if is_below(real, person):
+        return True
+    digest = disk.origins.store.find_made(_spell_kept(disk, real), person)
+    if not digest:
+        return False
+    try:
+        with disk.open(real) as (fd, _), open(fd, "rb", closefd=False) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    except ToolError:
+        return False
+
+
+def _spell_kept(disk: Disk, real: str) -> str:
+    return to_kept_path(f"{disk.beneath.path}/{real}")
+
+
 def list_below(disk: Disk, path: str, *, names: bool = False) -> tuple[str, ...]:
     """Return what the files at and below a path go back to, as far as they are as they were written.
 

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import apsw
@@ -11,8 +11,8 @@ import orjson
 
 from toolcrib.backends.files.origins import OriginRow
 
+from .sqlite import MADE, SqliteFile
 from .sqlite import ORIGINS as TABLE
-from .sqlite import SqliteFile
 
 T = TypeVar("T")
 
@@ -23,6 +23,8 @@ _ADD = "INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?, ?)"
 _OLDEST_PATH = "SELECT path FROM origins WHERE source != '' AND size >= 0 ORDER BY at LIMIT 1"
 _DROP_BELOW = "DELETE FROM origins WHERE path > ? AND path < ? AND source != ''"
 _LIFT = "DELETE FROM origins WHERE size = -1 AND (path = ? OR (path > ? AND path < ?))"
+_MADE = "SELECT digest FROM made WHERE path = ? AND person = ?"
+_FORGET_MADE = "DELETE FROM made WHERE at < (SELECT at FROM made ORDER BY at DESC LIMIT 1 OFFSET ?)"
 _FORGET = "DELETE FROM origins WHERE source = '' AND digest IN (SELECT value FROM json_each(?))"
 
 
@@ -52,6 +54,18 @@ class SqliteOrigins:
 
         self._transact(step)
 
+    def add_made(self, digests: Mapping[str, str], person: str, /) -> None:
+        def step(db: apsw.Connection) -> None:
+            rows = [(path, digest, person, time.time()) for path, digest in digests.items()]
+            db.executemany("INSERT OR REPLACE INTO made VALUES (?, ?, ?, ?)", rows)
+            db.execute(_FORGET_MADE, (self._most,))
+
+        self._transact(step)
+
+    def find_made(self, path: str, person: str, /) -> str:
+        rows: list[Any] = self._transact(lambda db: db.execute(_MADE, (path, person)).fetchall(), writes=False)
+        return str(rows[0][0]) if rows else ""
+
     def accept(self, path: str, contents: Collection[tuple[int, str]]) -> None:
         """Keep that a person accepted these contents, by size and hash, and whatever lies in this folder by now."""
 
@@ -78,7 +92,7 @@ class SqliteOrigins:
 
 def _open_memory() -> apsw.Connection:
     db = apsw.Connection(":memory:")
-    db.execute(TABLE)
+    db.execute(TABLE + MADE)
     return db
 
 

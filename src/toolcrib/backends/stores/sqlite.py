@@ -29,6 +29,11 @@ ORIGINS = """
     CREATE INDEX origins_by_size ON origins (size);
     CREATE INDEX origins_by_path ON origins (path);
     """
+MADE = """
+    CREATE TABLE made (path TEXT PRIMARY KEY, digest TEXT NOT NULL, person TEXT NOT NULL, at REAL NOT NULL)
+    STRICT, WITHOUT ROWID;
+    CREATE INDEX made_by_time ON made (at);
+    """
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE questions (
@@ -150,6 +155,7 @@ MIGRATIONS: tuple[str, ...] = (
         at REAL NOT NULL, PRIMARY KEY (channel, id, e164)
     ) STRICT, WITHOUT ROWID;
     """,
+    MADE,
 )
 
 

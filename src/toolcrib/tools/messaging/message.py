@@ -128,7 +128,8 @@ def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
     said = {name: args[name] for name in _RECIPIENTS if args.get(name)}
     here = [] if any(name in said for name in _WHERE) else [""]
     named = [each for value in said.values() for each in (value if isinstance(value, list) else [value])]
-    return {"to": [*here, *(str(each).strip() for each in named)]}
+    files = [_find_path(args["path"])] if args.get("path") else []
+    return {"to": [*here, *(str(each).strip() for each in named)], "path": files}
 
 
 @tool(
@@ -172,12 +173,16 @@ async def _read_file(ctx: Ctx, args: Args) -> bytes | None:
             raise ToolError("buffer is no base64", code="bad_arguments") from None
     if not path:
         return None
-    path = path.removeprefix("MEDIA:").removeprefix("FILE:").strip()
+    path = _find_path(path)
     if "://" in path:
         raise ToolError("path is a file of the workspace, no URL; fetch it there first", code="bad_arguments")
     if (size := (await ctx.workspace.stat(path)).size) > _MAX_BYTES:
         raise ToolError(f"{path!r} has {size:,} bytes, and {_MAX_BYTES:,} is the most", code="too_large")
     return await ctx.workspace.read(path)
+
+
+def _find_path(text: str) -> str:
+    return text.removeprefix("MEDIA:").removeprefix("FILE:").strip()
 
 
 def _name_file(args: Args) -> str:

@@ -56,7 +56,10 @@ _PARAMETERS = {
 }
 
 
-@tool(group="nodes", timeout=_MAX_MS / 1000, parameters=_PARAMETERS, paths=("outPath",), commands=("command",))
+@tool(
+    group="nodes", timeout=_MAX_MS / 1000, parameters=_PARAMETERS,
+    paths=("outPath",), written=("outPath",), commands=("command",),
+)  # fmt: skip
 async def nodes(ctx: Ctx, args: Args) -> Result:
     """Use paired devices: see which there are, notify, take pictures, record, locate, run commands on them."""
     match args["action"]:
