@@ -24,7 +24,7 @@ METHODS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         ("auth.test", "", ""),
         ("apps.connections.open", "", ""),
         ("chat.postMessage", "channel text", "blocks thread_ts unfurl_links unfurl_media"),
-        ("chat.update", "channel ts text", ""),
+        ("chat.update", "channel ts text", "parse"),
         ("chat.delete", "channel ts", ""),
         ("reactions.add", "channel timestamp name", ""),
         ("reactions.remove", "channel timestamp name", ""),

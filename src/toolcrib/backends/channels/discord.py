@@ -107,7 +107,7 @@ class DiscordChannel:
             body["components"] = [{"type": 1, "components": [_to_button(each) for each in row]} for row in post.buttons]
         if post.card:  # without embeds it would not be seen, and a link between these marks has no preview
             body["embeds"] = [dict(post.card)]
-            body["content"] = re.sub(r"(?i)(?<!<)\bhttps?://[^\s<>]+", r"<\g<0>>", post.text)
+            body["content"] = re.sub(r"(?i)<?(https?://[^\s<>]+)>?", r"<\1>", post.text)
         body["flags"] = (0 if post.card else _NO_PREVIEW) | (_SILENT if post.silent else 0)
         file = await asyncio.to_thread(Path(post.media).read_bytes) if post.media else None
         if file is not None:

@@ -43,6 +43,8 @@ _FILES = {"m.image", "m.file", "m.audio", "m.video"}
 _FORWARDED = ("m.forwarded", "org.matrix.msc2723.forwarded")
 _SPOKEN = ("m.voice", "org.matrix.msc3245.voice")
 
+_NO_PREVIEW: Mapping[str, Any] = {"com.beeper.linkpreviews": [], "m.url_previews": []}  # MSC4095: not of any address
+
 
 class MatrixChannel:
     """One user on one homeserver."""
@@ -82,6 +84,7 @@ class MatrixChannel:
         """Send a message; under the same key it is taken once."""
         room = await self._find_room(post.chat)
         content: dict[str, Any] = await self._upload(post) if post.media else {"msgtype": "m.text", "body": post.text}
+        content |= _NO_PREVIEW
         if post.thread:
             content["m.relates_to"] = {"rel_type": "m.thread", "event_id": post.thread}
         elif post.reply_to:
@@ -103,7 +106,7 @@ class MatrixChannel:
         if action == "react":
             relates = {"rel_type": "m.annotation", "event_id": event, "key": str(params.get("emoji", ""))}
             return {"ok": True, "messageId": await self._send(chat, "m.reaction", {"m.relates_to": relates}, key)}
-        new = {"msgtype": "m.text", "body": str(params.get("message", ""))}
+        new = {"msgtype": "m.text", "body": str(params.get("message", "")), **_NO_PREVIEW}
         relates = {"rel_type": "m.replace", "event_id": event}
         content = {**new, "body": f"* {new['body']}", "m.new_content": new, "m.relates_to": relates}
         return {"ok": True, "messageId": await self._send(chat, "m.room.message", content, key)}

@@ -159,7 +159,8 @@ class SlackChannel:
         at = {"channel": chat, "timestamp": id}
         match action:
             case "edit":
-                await self._ask("chat.update", {"channel": chat, "ts": id, "text": _escape(need(params, "message"))})
+                text = _escape(need(params, "message"))  # a change takes no word about previews, but makes no links
+                await self._ask("chat.update", {"channel": chat, "ts": id, "text": text, "parse": "none"})
             case "delete":
                 await self._ask("chat.delete", {"channel": chat, "ts": id})
             case "pin" | "unpin":

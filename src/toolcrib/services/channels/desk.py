@@ -33,6 +33,8 @@ _POSTED = ("send", "reply", "thread-reply", "sendAttachment")
 _MAX_DEEDS = 50  # of a broadcast
 _MAX_BUTTONS, _BUTTON_CHARS, _DATA_BYTES = 50, 64, 64
 _MAX_OPTIONS, _OPTION_CHARS, _QUESTION_CHARS = 12, 100, 300
+_SHOWN = re.compile(r"(?i)image|thumb|icon|video|photo|avatar|media|file")
+_ADDRESS = re.compile(r"(?i)\s*(https?:|//)")
 _INTERACTIVE = re.compile(
     "action|button|select|input|picker|checkbox|radio|overflow|submit|toggle|component|custom_?id|callback",
     re.IGNORECASE,
@@ -299,6 +301,10 @@ def _write_post(action: str, to: str, params: Mapping[str, Any], can: Abilities,
         raise ToolError("this channel carries no files; say it in words", code="unsupported")
     if _is_interactive(card):
         raise ToolError("a card with buttons, menus or fields is not sent; use buttons, or plain blocks", code="denied")
+    if _has_fetched(card):
+        raise ToolError(
+            "a card with a picture at an address is not sent: it would be fetched; send a file", code="denied"
+        )
     if action == "sendAttachment" and file is None:
         raise ToolError("sendAttachment needs a path or a buffer", code="bad_arguments")
     reply_to = _read_words(params, "replyTo") or (_read_words(params, "messageId") if action == "reply" else "")
@@ -325,6 +331,16 @@ def _is_interactive(card: Any) -> bool:
         has_sign = not isinstance(kind, str) or _INTERACTIVE.search(kind) is not None
         return has_sign or any(_INTERACTIVE.search(str(name)) or _is_interactive(each) for name, each in card.items())
     return isinstance(card, (list, tuple)) and any(map(_is_interactive, card))
+
+
+def _has_fetched(card: Any, *, is_shown: bool = False) -> bool:
+    """Tell whether a service would fetch something of a card to show it: what is at the address of a picture."""
+    if isinstance(card, Mapping):
+        named = ((is_shown or _SHOWN.search(str(name)) is not None, each) for name, each in card.items())
+        return any(_has_fetched(each, is_shown=shown) for shown, each in named)
+    if isinstance(card, (list, tuple)):
+        return any(_has_fetched(each, is_shown=is_shown) for each in card)
+    return is_shown and isinstance(card, str) and _ADDRESS.match(card) is not None
 
 
 def _read_buttons(rows: Any) -> tuple[tuple[Button, ...], ...]:
