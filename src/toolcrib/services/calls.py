@@ -28,6 +28,7 @@ from toolcrib.define.result import Content, Image, Result, Text
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
 from toolcrib.define.session import is_within
 from toolcrib.define.sourced import attribute
+from toolcrib.define.tool import PROGRAM
 
 from .approvals import Approvals
 from .feature import Core, Feature
@@ -64,6 +65,9 @@ def mount(core: Core) -> Feature:
     )
     core.session_ends.append(service.end_session)
     return Feature(services=(service,))
+
+
+_OWN_NAMES = ("owner", PROGRAM.partition(":")[2])  # that no id of somebody is taken for
 
 
 class PendingCalls:
@@ -291,8 +295,9 @@ class PendingCalls:
 
 
 def source_of_client(caller: Caller) -> str:
-    """Return what the tools of a caller's programs have for their source."""
-    return f"client:{(caller.sender and caller.sender.id) or 'owner'}"
+    """Return what the tools of a caller's programs have for their source; no id is taken for the program itself."""
+    id = caller.sender and caller.sender.id
+    return f"client:{'id:' if id in _OWN_NAMES else ''}{id or 'owner'}"
 
 
 def read_blocks(blocks: Iterable[Any]) -> tuple[Content, ...]:
