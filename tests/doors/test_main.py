@@ -95,7 +95,7 @@ def test_tour_shows_eight_callers_and_ends_with_the_next_step(capsys: Capture) -
     answer = ask(capsys, "tour")
     assert (answer.code, answer.err) == (0, "")
     assert [line[:2] for line in answer.out.splitlines() if line[:1].isdigit()] == [f"{n}." for n in range(1, 9)]
-    assert "7 expectations hold, 0 findings" in answer.out
+    assert "10 expectations hold, 0 findings" in answer.out
     assert "toolcrib lint --config crib.yaml" in answer.out
 
 
