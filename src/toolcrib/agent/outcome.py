@@ -61,8 +61,10 @@ def attribute_outside(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
 
 def attribute_ours(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
     """Return a failure in our own words, which needs no fence, with the sources of its call."""
-    source = join_sources(_list_sources(tool, ctx))
-    return result._replace(content=tuple(part._replace(source=source) for part in result.content)) if source else result
+    if not (sources := _list_sources(tool, ctx)):
+        return result
+    source = join_sources(sources)
+    return result._replace(content=tuple(part._replace(source=source) for part in result.content))
 
 
 def _list_sources(tool: Tool | None, ctx: Ctx) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import os
 import pwd
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from toolcrib.backends.exec.profile import holds_system
 from toolcrib.backends.files.disk import Terms
 from toolcrib.backends.files.origins import NOTHING_KNOWN, FileOrigins
 from toolcrib.config.load import Loaded, SettingsInForce
+from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
 from toolcrib.policy.resolve import person_of, resolve
 
@@ -25,16 +27,23 @@ def terms_of(
     `kept` is where the crib keeps what it was told, `code` what it loads: no tool writes there, wherever that lies.
     """
     here, refusal = find_here(), explain_refusal()
+    known: tuple[Config | None, tuple[Path, ...]] = (None, ())
+
+    def list_roots(config: Config) -> tuple[Path, ...]:
+        nonlocal known
+        if known[0] is not config:
+            every = (config.workspace.root, *(agent.workspace for _, agent in config.list_agents()))
+            known = config, tuple(sorted({_to_folder(each, here) for each in every}))
+        return known[1]
 
     def terms(caller: Caller) -> Terms:
         # a subagent works where its parent does, unless it has a folder of its own
         config, who = settings.config, resolve(settings.policy, caller)
         own = (agent.workspace for each in (who, *reversed(who.parents)) if (agent := config.agent(each.agent)))
         root = next(filter(None, own), config.workspace.root)
-        every = (config.workspace.root, *(agent.workspace for _, agent in config.list_agents()))
         return Terms(
             root=_to_folder(root, here),
-            others=tuple(sorted({_to_folder(each, here) for each in every})),
+            others=list_roots(config),
             origins=origins,
             access=config.sandbox.workspace_access if who.is_sandboxed else "rw",
             # what the owner's prompt says is for nobody else to write
@@ -49,6 +58,7 @@ def terms_of(
     return terms
 
 
+@lru_cache(maxsize=1_024)
 def _name_inbox(person: str) -> str:
     return f"inbox/people/{sha256(person.encode()).hexdigest()[:16]}"
 

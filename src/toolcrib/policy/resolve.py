@@ -116,8 +116,6 @@ def resolve(settings: PolicySettings, caller: Caller) -> ResolvedCaller:
 def _resolve(settings: PolicySettings, caller: Caller, key: str, parents: tuple[ResolvedCaller, ...]) -> ResolvedCaller:
     agent = agent_of(caller)
     own = settings.agents.get(agent)
-    spoken = (name.partition(":") for name in caller.made_through)
-    before = (replace(caller, provider=one or None, model=rest or None, made_through=()) for one, _, rest in spoken)
     mode = own.sandbox if own and own.sandbox else settings.sandbox
     everybody = ("tools", settings.tools)
     return ResolvedCaller(
@@ -132,8 +130,15 @@ def _resolve(settings: PolicySettings, caller: Caller, key: str, parents: tuple[
         is_subagent=bool(parents) or _claims_subagent(caller.session or ""),
         depth=_depth(settings, caller) if parents else 1,
         parents=parents,
-        makers=tuple(_resolve(settings, each, key, parents) for each in before),
+        makers=tuple(_resolve(settings, each, key, parents) for each in _makers(caller)) if caller.made_through else (),
     )
+
+
+def _makers(caller: Caller) -> Iterator[Caller]:
+    """Yield the caller as it was where somebody spoke through another model."""
+    for name in caller.made_through:
+        provider, _, model = name.partition(":")
+        yield replace(caller, provider=provider or None, model=model or None, made_through=())
 
 
 def agent_of(caller: Caller) -> str:
@@ -184,8 +189,10 @@ def person_of(settings: PolicySettings, caller: Caller) -> str:
     It is a person of `people`, else the typed id: names never count.
     """
     own = () if caller.is_nobody else identities_of(caller, settings.ids)
-    name = next((settings.people[each] for each in own if each in settings.people), "")
-    return f"person:{name}" if name else str(own[0]) if own else ""
+    for each in own:
+        if each in settings.people:
+            return f"person:{settings.people[each]}"
+    return str(own[0]) if own else ""
 
 
 def is_owner(settings: PolicySettings, caller: Caller) -> bool:

@@ -1,0 +1,58 @@
+"""One warm call makes no more function calls than it may: what is not configured costs nothing (G40)."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import OWNER, Caller, Sender, tool
+from toolcrib import open as open_crib
+
+pytestmark = pytest.mark.anyio
+
+GUEST = Caller(channel="telegram", sender=Sender(id="7"))
+
+
+@tool(effects=set())
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def count_calls(work: Callable[[], Awaitable[Any]]) -> int:
+    """Return how many functions of Python are called once everything is warm, the same every time."""
+    counts = list[int]()
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call":
+            counts[-1] += 1
+
+    for _ in range(4):
+        await work()
+    for _ in range(3):
+        counts.append(0)
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            await work()
+        finally:
+            sys.setprofile(before)
+    assert len(set(counts)) == 1
+    return counts[0]
+
+
+@pytest.mark.parametrize("caller", [OWNER, Caller(), GUEST], ids=["owner", "program", "guest"])
+async def test_a_call_over_a_belt_that_one_holds_makes_few_function_calls(caller: Caller) -> None:
+    belt = open_crib({}, tools=[add]).belt(caller)
+    assert await count_calls(lambda: belt.call("add", {"a": 1, "b": 2})) <= 58
+
+
+@pytest.mark.parametrize(("caller", "most"), [(OWNER, 218), (Caller(), 221)], ids=["owner", "program"])
+@pytest.mark.parametrize("has_folder", [False, True])
+async def test_a_belt_and_a_call_over_it_make_few_function_calls(
+    caller: Caller, most: int, has_folder: bool, tmp_path: Path
+) -> None:
+    crib = open_crib({"workspace": {"root": str(tmp_path)}} if has_folder else {}, tools=[add])
+    assert await count_calls(lambda: crib.belt(caller).call("add", {"a": 1, "b": 2})) <= most + 19 * has_folder
