@@ -21,6 +21,7 @@ class Answerers:
         self._policy, self._is_owner = policy, is_owner
         self.list_reached: Callable[[Question], Awaitable[Sequence[Caller]]] | None = None  # in chats
         self.list_devices: Callable[[], Iterable[Caller]] = tuple
+        self.refuse: Callable[[Caller, Call], None] = lambda caller, call: None  # what is refused whatever is answered
 
     def person_of(self, caller: Caller) -> str:
         """Return who is behind a caller as one text that nobody else has, "" where that is not known."""

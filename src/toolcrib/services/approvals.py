@@ -201,6 +201,7 @@ class Approvals:
 
         The yes was spent, for good, before it is returned.
         """
+        self.answerers.refuse(caller, call)
         asked = self._question(caller, call, about)
         # what may last is decided anew: a grant of earlier counts only as long as the call may have one
         digests = [each.digest for each in asked.lasting]

@@ -25,6 +25,11 @@ Examples:
 """
 _FOR = ("me", "team", "openclaw")
 _SUFFIXES = (".yaml", ".yml")
+_ASK_ALWAYS = "  # writing and executing need a human's yes\n  ask: [effect:write, effect:execute]\n  # so do sending"
+_ASK_AFTER_OUTSIDE = """\
+  # before every change of a file and every command a human is asked with `ask: [effect:write, effect:execute]`
+  ask: [{ tool: effect:write, taint: "*", when: { path: { in: [MEMORY.md, "memory/**"] } } }]
+  # so it is before commands, sending"""
 _NEXT = (
     ("lint", "", "after every change: whether the promises at its end still hold"),
     ("explain", " --channel telegram --group -1 --sender id:7", "what a stranger in a group may use, and why"),
@@ -89,7 +94,7 @@ def sample_configuration(whom: str = "team") -> str:
     if whom == "me":
         return head[: head.index("\n# Who you are")] + (here / "me.yaml").read_text("utf-8")
     _, _, rules = (here / "sample.yaml").read_text("utf-8").partition("\n\n")  # its own remarks are about the tour
-    return f"{head}{rules}"
+    return f"{head}{rules.replace(_ASK_ALWAYS, _ASK_AFTER_OUTSIDE)}"
 
 
 def _choose_path(config: str | None) -> Path:

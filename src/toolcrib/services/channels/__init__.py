@@ -70,7 +70,9 @@ def mount(core: TurnCore, *, workspaces: Callable[[], OpenWorkspaces]) -> Featur
         await service.close()
         opened.close()
 
-    return Feature(services=(service, MessageDesk(service), ChannelLogins(core, service)), close=close)
+    desk = MessageDesk(service)
+    core.find(Approvals).answerers.refuse = desk.refuse_elsewhere
+    return Feature(services=(service, desk, ChannelLogins(core, service)), close=close)
 
 
 class Channels:

@@ -16,6 +16,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.channel import Abilities, Button, ChatPlace, Post, refuse_action
 from toolcrib.define.display import quote_short, strip_to_line
 from toolcrib.define.errors import ToolError
+from toolcrib.define.message import Call
 from toolcrib.define.ports import ToolWork, rpc
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.services.feature import TurnCore
@@ -42,6 +43,7 @@ _INTERACTIVE = re.compile(
 _CAPTION_CHARS = 1_000  # a file with more words goes before them
 _NAME_CHARS = 100
 _KEPT_ANSWERS = 1_000
+_NOT_PLANNED = ("action", "channel", "dryRun", "path", "buffer")
 
 
 class SentFile(NamedTuple):
@@ -189,6 +191,17 @@ class MessageDesk:
         asked: dict[str, Any] = {"target": to, "pollQuestion": question, "pollOption": options}
         asked |= {"pollMulti": maxSelections > 1, **({"pollDurationHours": durationHours} if durationHours else {})}
         return await self.perform(caller, "poll", f"poll-{idempotencyKey}", channel, JsonObject(asked))
+
+    def refuse_elsewhere(self, caller: Caller, call: Call) -> None:
+        """Raise ToolError for what this caller may not do in that chat anyway: nobody need be asked about it."""
+        if call.name != "message" or self._core.is_owner(caller):
+            return
+        given = {name: each for name, each in call.args.items() if name not in _NOT_PLANNED and each is not None}
+        try:
+            self._plan(caller, str(call.args["action"]), call.args.get("channel") or "", given, None)
+        except ToolError as error:
+            if error.code == "denied":
+                raise
 
     # What is to be done
 
