@@ -26,6 +26,7 @@ from toolcrib.define.plugin import Hook, Word
 from toolcrib.define.ports import rpc
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import to_agent
+from toolcrib.define.web import WayOut
 from toolcrib.policy.resolve import agent_of
 
 from .exec.processes import remember
@@ -91,7 +92,7 @@ class OpenBackend(Protocol):
     """Makes the backend of a crib."""
 
     def __call__(
-        self, dial: Any, launch: Callable[[], tuple[str | None, bool]], folder: Path | None, /
+        self, way_out: WayOut, launch: Callable[[], tuple[str | None, bool]], folder: Path | None, /
     ) -> BrowserBackend: ...
 
 
@@ -99,7 +100,7 @@ def mount(core: Core, backend: OpenBackend) -> Feature:
     """Mount the browser, and the guard that lets its tool in."""
     browser = Browser(lambda: core.config.browser, core, core.find(Nodes))
     folder = None if core.state is None else core.state / "browser"
-    browser.backend = backend(core.way_out.dial, browser.choose_launch, folder)
+    browser.backend = backend(core.way_out, browser.choose_launch, folder)
     core.session_ends.append(browser.end_session)
     core.find(Revocations).watch(browser.list_live)
     return Feature(services=(browser,), guards=(browser.guard,), close=browser.close)

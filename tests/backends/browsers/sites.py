@@ -53,7 +53,7 @@ async def opened(
 ) -> AsyncIterator[tuple[ChromiumPages, World]]:
     """Give a Chromium in a world of these hosts; it ends with the block."""
     async with world(hosts) as found:
-        backend = ChromiumPages(found.dial, lambda: (None, True), folder)
+        backend = ChromiumPages(found, lambda: (None, True), folder)
         try:
             yield backend, found
         finally:

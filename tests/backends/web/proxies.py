@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from tests.sockets import listening
 
 from toolcrib.backends.web.proxy import GuardedProxy
+from toolcrib.define.egress import read_url
 from toolcrib.define.errors import ToolError
 
 __all__ = ["REFUSAL", "SayHttp", "World", "say_nothing", "serving", "world"]
@@ -47,10 +48,19 @@ class World:
 
     async def dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a host of this world; every other is refused, as the guard would."""
+        self._check(host, port)
+        return await asyncio.open_connection("127.0.0.1", self.places[host, port])
+
+    async def explain(self, url: str) -> str:
+        """Return a URL whose host is in this world; refuse every other."""
+        there = read_url(url)
+        self._check(there.host, there.port)
+        return there.url
+
+    def _check(self, host: str, port: int) -> None:
         self.dialled.append((host, port))
         if (host, port) not in self.places:
             raise ToolError(f"{host!r} {REFUSAL}", code="denied")
-        return await asyncio.open_connection("127.0.0.1", self.places[host, port])
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """Chromium, as Debian brings it, under Playwright: started when somebody wants it, and never let past our proxy.
 
 Each context has a proxy of its own, which dials what a guard lets it dial. Chromium resolves no names, speaks no QUIC,
-and has no other way out: what is not in a context is sent to a proxy that does not exist.
+and has no other way out: what is not in a context is sent to a proxy that does not exist. A navigation is judged before
+it begins, and at each redirect: one that is refused leaves the page, and where it was before, as they are.
 """
 
 import asyncio
@@ -13,20 +14,39 @@ import secrets
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.backends.web.proxy import Dial, GuardedProxy
+from toolcrib.define.egress import read_url
 from toolcrib.define.errors import ToolError
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as PlaywrightBrowser
-    from playwright.async_api import BrowserContext, Playwright
+    from playwright.async_api import BrowserContext, CDPSession, Playwright
 
 log = logging.getLogger("toolcrib")
 
+Explain = Callable[[str], Awaitable[object]]
+"""Says whether a URL may be gone to: raises ToolError, or OSError where nobody knows the host. Nobody is dialled."""
+
+
+class WayOut(Protocol):
+    """The way of pages to the internet."""
+
+    async def dial(self, host: str, port: int, /) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a host and a port, as `Dial` does."""
+
+    async def explain(self, url: str, /) -> object:
+        """Judge a URL, as `Explain` does."""
+
+
+_NAVIGATIONS = [{"urlPattern": f"{scheme}://*", "resourceType": "Document"} for scheme in ("http", "https")]
+_MAX_STOPPED = 10
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # What Playwright switches off, since a second list replaces its own; and multicast, by which a page's WebRTC would ask
 # the local network for names.
@@ -82,12 +102,26 @@ def load_errors() -> tuple[type[Exception], type[Exception]]:
 
 @dataclass(slots=True)
 class GuardedContext:
-    """A context of Chromium's, its proxy, and what that has refused, by host and port."""
+    """A context of Chromium's, its proxy, and what was refused there: by host and port, and as navigations."""
 
     context: "BrowserContext"
     refused: dict[tuple[str, int], ToolError]
+    _explain: Explain
     _serving: "asyncio.Task[None]"
     _listener: socket.socket
+    stopped: deque[ToolError] = field(default_factory=lambda: deque(maxlen=_MAX_STOPPED))
+
+    async def judge(self, url: str) -> ToolError | None:
+        """Return why a page may not go to an address; None when it may."""
+        there = read_url(url)
+        try:
+            await self._explain(url)
+        except ToolError as error:
+            self.refused[there.host, there.port] = error
+            return error
+        except OSError as error:
+            return ToolError(f"{there.host} cannot be reached: {error}", code="unavailable")
+        return None
 
     async def close(self) -> None:
         """Close its pages, and its way out with them."""
@@ -126,6 +160,34 @@ class _Running:
     driver: "Playwright"
     browser: "PlaywrightBrowser"
     driver_id: int | None
+    session: "CDPSession"
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    places: dict[str, GuardedContext] = field(default_factory=dict)  # by the names that Chromium gives them
+
+    async def take_in(self, place: GuardedContext) -> None:
+        """Learn what Chromium calls the context that was made last, and which it has no more."""
+        told = (await self.session.send("Target.getBrowserContexts"))["browserContextIds"]
+        self.places = {id: self.places.get(id, place) for id in told}
+
+    async def hold(self, paused: Mapping[str, Any]) -> None:
+        """Let a navigation go on, or end where it began."""
+        places = await self._places_of(paused["frameId"])
+        found = [(each, await each.judge(paused["request"]["url"])) for each in places]
+        refused = [(each, error) for each, error in found if error is not None]
+        asked: dict[str, Any] = {"requestId": paused["requestId"]}
+        if stops := bool(refused) and len(refused) == len(found):
+            asked["responseCode"] = 204  # no content: a browser stays where it is
+            refused[0][0].stopped.append(refused[0][1])
+        with contextlib.suppress(load_errors()[0]):  # it is over already
+            await self.session.send("Fetch.fulfillRequest" if stops else "Fetch.continueRequest", asked)
+
+    async def _places_of(self, frame: str) -> list[GuardedContext]:
+        """Return whose page a frame is; of one within a page any may be, and the proxy has the last word."""
+        try:
+            about = await self.session.send("Target.getTargetInfo", {"targetId": frame})
+        except load_errors()[0]:
+            return list(self.places.values())
+        return [each for id, each in self.places.items() if id == about["targetInfo"].get("browserContextId")]
 
 
 @dataclass(slots=True)
@@ -135,7 +197,7 @@ class Chromium:
     `launch` says which program, and whether it shows itself.
     """
 
-    dial: Dial
+    way_out: WayOut
     launch: Callable[[], tuple[str | None, bool]]
     _running: _Running | None = None
     _launching: "asyncio.Future[_Running] | None" = None
@@ -161,9 +223,11 @@ class Chromium:
     def version(self) -> str:
         return self._running.browser.version if self._running else ""
 
-    async def open_context(self, dial: Dial, state: Mapping[str, Any] | None = None) -> GuardedContext:
-        """Return a new context whose every connection is made by `dial`."""
-        browser = await self._start()
+    async def open_context(
+        self, dial: Dial, explain: Explain, state: Mapping[str, Any] | None = None
+    ) -> GuardedContext:
+        """Return a new context whose every connection is made by `dial`, and whose navigations `explain` judges."""
+        running = await self._start()
         refused = dict[tuple[str, int], ToolError]()
 
         async def dial_or_note(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -180,22 +244,25 @@ class Chromium:
         proxy = GuardedProxy(dial_or_note, most_of_all=1024, credentials=":".join(credentials))
         serving = asyncio.create_task(proxy.serve(listener))
         try:
-            context = await browser.new_context(
-                proxy={
-                    "server": f"http://127.0.0.1:{listener.getsockname()[1]}",
-                    "bypass": "<-loopback>",
-                    "username": credentials[0],
-                    "password": credentials[1],
-                },
-                storage_state=dict(state) if state else None,  # type: ignore[arg-type]  # as it was written by it
-            )
+            async with running.opening:
+                context = await running.browser.new_context(
+                    proxy={
+                        "server": f"http://127.0.0.1:{listener.getsockname()[1]}",
+                        "bypass": "<-loopback>",
+                        "username": credentials[0],
+                        "password": credentials[1],
+                    },
+                    storage_state=dict(state) if state else None,  # type: ignore[arg-type]  # as it was written by it
+                )
+                place = GuardedContext(context, refused, explain, serving, listener)
+                await running.take_in(place)
         except BaseException:
             await _stop_serving(serving, listener)
             raise
         context.set_default_timeout(_ACT_SECONDS * 1000)
-        return GuardedContext(context, refused, serving, listener)
+        return place
 
-    async def _start(self) -> "PlaywrightBrowser":
+    async def _start(self) -> _Running:
         async with self._starting:
             if self._running and not self.is_running:
                 await self.close()
@@ -204,7 +271,7 @@ class Chromium:
                     self._launching = asyncio.ensure_future(self._launch())
                 # who asked first may leave: half a start would leave a process behind
                 self._running = await asyncio.shield(self._launching)
-            return self._running.browser
+            return self._running
 
     async def _launch(self) -> _Running:
         Error, _ = load_errors()  # noqa: N806  a class
@@ -226,6 +293,10 @@ class Chromium:
                 handle_sighup=False,
                 timeout=_START_SECONDS * 1000,
             )
+            session = await browser.new_browser_cdp_session()
+            running = _Running(asyncio.get_running_loop(), driver, browser, _find_driver_id(manager), session)
+            session.on("Fetch.requestPaused", partial(running.hold))  # it keeps its own notes on a bare method
+            await session.send("Fetch.enable", {"patterns": _NAVIGATIONS})
         except Error as error:
             await driver.stop()
             log.warning("Chromium did not start: %s", error)
@@ -234,7 +305,7 @@ class Chromium:
         except BaseException:
             await driver.stop()
             raise
-        return _Running(asyncio.get_running_loop(), driver, browser, _find_driver_id(manager))
+        return running
 
     async def close(self) -> None:
         """End Chromium and its driver."""

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.backends.web.proxy import Dial
 from toolcrib.define.egress import judge_port, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.threads import in_thread
@@ -28,7 +27,7 @@ from .acts import (
     read_files,
     read_response,
 )
-from .chromium import Chromium, GuardedContext, Profiles, find_executable, load_errors
+from .chromium import Chromium, GuardedContext, Profiles, WayOut, find_executable, load_errors
 from .tab import NOTE_CHARS, Tab, cut_url
 from .views import View, print_pdf, take_screenshot, take_snapshot, to_base64
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 _Json = Mapping[str, Any]
 
-_MAX_TABS = 20
+_MAX_TABS, _POLL_MS = 20, 20
 _LOAD_SECONDS, _TITLE_SECONDS, _FAILURE_SECONDS, _GRACE_SECONDS = 5.0, 1.0, 1.0, 3.0
 _CALL = re.compile(r"[A-Za-z]+\.[a-z_]+: (?:Error: )?")  # of Playwright's, where it failed
 
@@ -139,7 +138,7 @@ class PageSet:
     async def _list_tabs(self, args: _Json) -> dict[str, Any]:
         return {
             "running": self._chromium.is_running,
-            "tabs": [await self._describe(tab) for tab in self._tabs.values()],
+            "tabs": [await self._describe(tab) for tab in tuple(self._tabs.values())],  # a page may open more meanwhile
         }
 
     async def _describe(self, tab: Tab) -> dict[str, Any]:
@@ -151,25 +150,33 @@ class PageSet:
         return {"targetId": tab.id, "title": title, "url": tab.url, "focused": tab is self._current}
 
     async def _open(self, args: _Json) -> dict[str, Any]:
+        return await self._go_anew(self._read_target(args), args)
+
+    async def _navigate(self, args: _Json) -> dict[str, Any]:
+        """Go elsewhere in a tab; where that is another origin's place, in one that takes its id."""
         url = self._read_target(args)
-        tab = await self._new_tab(url)
+        old = self._find(args) if self._tabs else None
+        if old is None or old.origin != self._private_origin(url):
+            return await self._go_anew(url, args, old)
+        told = await self._go(old, url, args)
+        self._current = old
+        return told
+
+    async def _go_anew(self, url: str, args: _Json, old: Tab | None = None) -> dict[str, Any]:
+        """Go to an address in a new tab, which takes the place of another once it is there."""
+        tab = await self._new_tab(url, is_one_more=old is None)
         try:
             told = await self._go(tab, url, args)
         except BaseException:
             await self._drop(tab)
             raise
-        self._current = tab
-        return told
-
-    async def _navigate(self, args: _Json) -> dict[str, Any]:
-        """Go elsewhere in a tab; where that is another origin's place, in one that takes its id."""
-        url = self._read_target(args)
-        tab = self._find(args) if self._tabs else await self._new_tab(url)
-        if tab.origin != self._private_origin(url):
-            old, tab = tab, await self._new_tab(url, tab.id)
+        if old is not None:
+            del self._tabs[tab.id]
+            tab.id = told["targetId"] = old.id
+            self._tabs[tab.id] = tab
             await old.page.close()
         self._current = tab
-        return await self._go(tab, url, args)
+        return told
 
     async def _focus(self, args: _Json) -> dict[str, Any]:
         self._current = tab = self._find(args)
@@ -206,26 +213,23 @@ class PageSet:
             if origin:
                 from toolcrib.backends.web.guard import guard_for  # noqa: PLC0415  HTTP takes longer to load than we do
 
-                place = await self._chromium.open_context(guard_for(origin).dial)
+                guard = guard_for(origin)
+                place = await self._chromium.open_context(guard.dial, lambda url: guard.check(*_place_of(url)))
             else:
                 state = await in_thread(self._profiles.load, self._profile) if self._keeps else None
-                place = await self._chromium.open_context(self._chromium.dial, state)
+                out = self._chromium.way_out
+                place = await self._chromium.open_context(out.dial, out.explain, state)
             self._places[origin] = place
             place.context.on("page", lambda page: self._take_popup(page, origin))
         return place
 
-    async def _new_tab(self, url: str, id: str = "") -> Tab:
-        if len(self._tabs) >= _MAX_TABS and not id:
+    async def _new_tab(self, url: str, *, is_one_more: bool = True) -> Tab:
+        if len(self._tabs) >= _MAX_TABS and is_one_more:
             raise ToolError(f"{_MAX_TABS} tabs are open; close some first", code="too_many")
         origin = self._private_origin(url)
         place = await self._place(origin)
         page = await place.context.new_page()
-        tab = next((each for each in self._tabs.values() if each.page is page), None) or self._adopt(page, origin)
-        if id:  # in the place of another
-            del self._tabs[tab.id]
-            tab.id = id
-            self._tabs[id] = tab
-        return tab
+        return self._adopt(page, origin)
 
     def _adopt(self, page: "Page", origin: str) -> Tab:
         """Take in a page, also one that another has opened."""
@@ -260,12 +264,15 @@ class PageSet:
     async def _go(self, tab: Tab, url: str, args: _Json) -> dict[str, Any]:
         """Go to an address; a refusal of the guard is told as such."""
         Error, TooLate = load_errors()  # noqa: N806  classes
-        page, refused, found = tab.page, tab.place.refused, None
+        page, refused, stopped, found = tab.page, tab.place.refused, tab.place.stopped, None
         refused.clear()
+        stopped.clear()
         try:
-            found = await page.goto(_check_url(url), wait_until="domcontentloaded", timeout=milliseconds(args))
+            found = await page.goto(_check_url(url), wait_until="commit", timeout=milliseconds(args))
         except Error as error:
             said = str(error)
+            if "net::ERR_ABORTED" in said and stopped:
+                raise stopped.pop() from None
             if "net::ERR_" in said:
                 with suppress(Error):  # the page that says so comes behind it, and would be in the way of the next
                     await page.wait_for_url(_is_failure, wait_until="commit", timeout=_FAILURE_SECONDS * 1000)
@@ -276,8 +283,11 @@ class PageSet:
         if no := refused.get(_place_of(found.url if found else page.url)):
             await page.goto("about:blank")
             raise no
+        # by its state: one that was stopped as it went elsewhere never says that it is loaded
+        await page.wait_for_function("document.readyState != 'loading'", polling=_POLL_MS, timeout=milliseconds(args))
         with suppress(TooLate):  # what there is can be looked at
-            await page.wait_for_load_state("load", timeout=_LOAD_SECONDS * 1000)
+            limit = _LOAD_SECONDS * 1000
+            await page.wait_for_function("document.readyState == 'complete'", polling=_POLL_MS, timeout=limit)
         status = {"status": found.status} if found else {}
         return {"targetId": tab.id, "url": tab.url, "title": (await self._describe(tab))["title"], **status}
 
@@ -372,8 +382,8 @@ class PageSet:
 class ChromiumPages:
     """Where the page sets of a crib come from: one Chromium, and the profiles of its agents."""
 
-    def __init__(self, dial: Dial, launch: Callable[[], tuple[str | None, bool]], folder: Path | None) -> None:
-        self._chromium, self._profiles = Chromium(dial, launch), Profiles(folder)
+    def __init__(self, way_out: WayOut, launch: Callable[[], tuple[str | None, bool]], folder: Path | None) -> None:
+        self._chromium, self._profiles = Chromium(way_out, launch), Profiles(folder)
 
     def describe(self) -> dict[str, Any]:
         """Tell which Chromium it is, and whether it runs; or why there is none."""

@@ -95,7 +95,10 @@ class Tab:
                 await before.cancel()
 
     def take_news(self) -> dict[str, Any]:
-        """Return what happened that nobody asked for."""
+        """Return what happened that nobody asked for: dialogs, navigations that were refused, a download."""
         news: dict[str, Any] = {"dialogs": list(self.dialogs)} if self.dialogs else {}
+        if self.place.stopped:
+            news["refused"] = [each.for_model or str(each) for each in self.place.stopped]
         self.dialogs.clear()
+        self.place.stopped.clear()
         return news | ({"download": self.download.suggested_filename[:_NAME_CHARS]} if self.download else {})

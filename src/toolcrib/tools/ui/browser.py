@@ -173,6 +173,7 @@ def _render(told: Mapping[str, Any], source: str) -> Text:
         plain = Result.json(told).plain_text
         return Text(plain, source)
     asked = [f"[a dialog said {each['message']!r}]" for each in told.get("dialogs", ())]
+    asked += [f"[the page wanted to go elsewhere, and stays: {each}]" for each in told.get("refused", ())]
     cut = ["[cut here: ask for less by interactive, depth or selector, or for more by maxChars]"]
     return Text("\n".join([*asked, told["snapshot"], *(cut if told.get("truncated") else ())]), source)
 
