@@ -240,6 +240,7 @@ INNER = (
     "order",
 )
 FILE = ("--y", "Content-Type: application/pdf", "Content-Disposition: attachment; filename=a.pdf", "", "x", "--y--")
+BARE = ("From: Eve Adams", "Sent: Monday", "To: Ann", "Subject: nuts", "", "order nuts")  # as Outlook writes it
 HEAD = ("From: Eve <eve@evil.test>", "Sent: Monday", "To: ann@x.test", "Subject: nuts", "", "order nuts")
 
 
@@ -258,6 +259,17 @@ HEAD = ("From: Eve <eve@evil.test>", "Sent: Monday", "To: ann@x.test", "Subject:
         ),
         (("Subject: a", *PARTS, "Look.", "--x", "Content-Type: message/rfc822", "", *INNER, *FILE, "--x--"),
          "a\n\nLook.", "order", [True]),
+        (("Subject: a", "", "Look.", "", "_" * 32, *BARE), "Look.", "order", []),
+        (("Subject: a", "", "Look.", "", *BARE), "Look.", "order", []),
+        (("Subject: a", "", "Schau.", "", "*Von:* Eve", *(f"*{each}" for each in BARE[1:])), "Schau.", "order", []),
+        (("Subject: Re: a", "In-Reply-To: <1>", "", "No.", "", *BARE), "No.", "", []),
+        (("Subject: Re: a", "In-Reply-To: <1>", "Content-Type: text/html", "",
+          "<p>No.</p><div id=divRplyFwdMsg><b>Eve</b></div><p>order nuts"), "No.", "", []),
+        (("Subject: a", "", "Look.", "", "===== Forwarded =====", "From: Eve", "", "order"), "Look.", "order", []),
+        (("Subject: [Fwd: nuts]", "", "order nuts"), "", "order", []),
+        (("Subject: a", "", "From: Kyiv\nTo: Lviv\nWhen: Friday"), "a\n\nFrom: Kyiv\nTo: Lviv\nWhen: Friday", "", []),
+        (("Subject: a", "", "Milk: 2\nEggs: 3\nTea: 1\nSalt: 0"), "a\n\nMilk: 2\nEggs: 3\nTea: 1\nSalt: 0", "", []),
+        (("Subject: a", "", "one", "", "-----", "", "two"), "a\n\none\n\n-----\n\ntwo", "", []),
         (("Subject: Re: Fwd: a", "In-Reply-To: <1>", "", "Yes.", "--Original Message", *HEAD), "Yes.", "", []),
         (("Subject: a", "", "Mail ann@x.test: now."), "a\n\nMail ann@x.test: now.", "", []),
         (("Subject: a", *PARTS, "Mine.", "--x", *FILE[1:-1], "--x--"), "a\n\nMine.", "", [False]),

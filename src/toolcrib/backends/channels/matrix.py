@@ -238,7 +238,7 @@ class MatrixChannel:
         relates = content.get("m.relates_to") or {}
         text = str(content.get("body", "")) if event["type"] == "m.room.message" else ""
         if "m.in_reply_to" in relates:  # what is quoted before the answer
-            text = re.sub(r"\A(?:> .*\n)+\n", "", text)
+            text = re.sub(r"\A(?:>.*(?:\n|\Z))+\s*", "", text)
         mentioned = (content.get("m.mentions") or {}).get("user_ids") or []
         local, _, server = map(re.escape, self._me[1:].partition(":"))
         named = re.match(rf"(?i)@?{local}(?::{server})?\s*(?:,|:(?!\S+:\s))\s*", text)

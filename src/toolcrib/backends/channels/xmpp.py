@@ -35,7 +35,7 @@ _MAM, _RSM, _DATA = "urn:xmpp:mam:2", "http://jabber.org/protocol/rsm", "jabber:
 _UPLOAD, _OOB, _STATES = "urn:xmpp:http:upload:0", "jabber:x:oob", "http://jabber.org/protocol/chatstates"
 _SECRET = ("{eu.siacs.conversations.axolotl}encrypted", "{urn:xmpp:omemo:2}encrypted", "{urn:xmpp:openpgp:0}openpgp")
 _FORWARDED = f"{{urn:xmpp:forward:0}}forwarded/{{{CLIENT}}}message/{{{CLIENT}}}body"
-_QUOTED = "{urn:xmpp:fallback:0}fallback[@for='urn:xmpp:reply:0']/{urn:xmpp:fallback:0}body"
+_FALLBACK, _OTHERS = "{urn:xmpp:fallback:0}", ("urn:xmpp:reply:0", "urn:xmpp:forward:0")
 _PAST = ("{urn:xmpp:delay}delay", "{jabber:x:delay}x")
 _HEADERS = ("authorization", "cookie", "expires")  # those that a server may have us send with a file
 _PAGE, _MAX_READ = 50, 100
@@ -298,6 +298,7 @@ class XmppChannel:
         if (is_group and (not nick or (room is not None and nick == room.nick))) or _has(stanza, "replace"):
             return None
         text, forwarded = _cut_quoted(stanza), stanza.findtext(_FORWARDED) or ""
+        text = text.replace(forwarded, "") if forwarded else text  # some say it twice
         files = tuple(_list_files(stanza))
         is_secret = any(stanza.find(each) is not None for each in _SECRET)
         if not text and not forwarded and not is_secret:
@@ -411,10 +412,17 @@ def _origin(url: str) -> str:
 
 
 def _cut_quoted(stanza: Element) -> str:
-    """Return what a stanza says, without what a client quotes before an answer (XEP-0461)."""
-    text, quoted = stanza.findtext(f"{{{CLIENT}}}body") or "", stanza.find(_QUOTED)
-    start, end = (quoted.get(each, "") for each in ("start", "end")) if quoted is not None else ("", "")
-    return text[: int(start)] + text[int(end) :] if start.isdecimal() and end.isdecimal() else text
+    """Return what a stanza says, without what a client quotes before an answer, or writes for those who cannot show
+    what is passed on (XEP-0428): a part of it, or all."""
+    text, spans = stanza.findtext(f"{{{CLIENT}}}body") or "", list[tuple[str, str]]()
+    for fallback in stanza.iterfind(f"{_FALLBACK}fallback"):
+        parts = [each.attrib for each in fallback.iterfind(f"{_FALLBACK}body")] or [{}]
+        if fallback.get("for") in _OTHERS:
+            spans += [(each.get("start", "0"), each.get("end", str(len(text)))) for each in parts]
+    for start, end in sorted(((int(a), int(b)) for a, b in spans if a.isdecimal() and b.isdecimal()), reverse=True):
+        text = text[:start] + text[end:]
+    is_answer = stanza.find("{urn:xmpp:reply:0}reply") is not None
+    return re.sub(r"\A(?:>.*(?:\n|\Z))+\s*", "", text) if is_answer else text
 
 
 def _has(stanza: Element, tag: str) -> bool:
