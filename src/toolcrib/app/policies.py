@@ -15,6 +15,8 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
 
+from toolcrib.backends.exec.host import own_programs
+from toolcrib.backends.exec.profile import is_seen
 from toolcrib.config.advice import advice
 from toolcrib.config.channels import explain_silence
 from toolcrib.config.expect import ExpectedCaller
@@ -203,7 +205,8 @@ class PolicyView:
             named += [(f"tools.hooks[{at}].tools", entry) for entry in known]
         for origin, entry in named:
             found += check_named(entry, origin, catalog.tools, catalog.groups)
-        found += advice(self.loaded, self.env_secrets)
+        shown, roots = tuple(own_programs().values()), [name for names in self.policy.roots.values() for name in names]
+        found += advice(self.loaded, self.env_secrets, lambda path: any(is_seen(path, root, shown) for root in roots))
         return found + [self.problem_of(each) for each in catalog.problems if self.problem_of]
 
     # where a rule stands
@@ -290,7 +293,8 @@ def _describe_conditions(was: ToolWord, now: ToolWord) -> dict[str, Any]:
     told: dict[str, Any] = {"conditions": {"before": gone, "after": new}}
     if was[0] == now[0]:
         words = [("now", each) for each in new] + [("no longer", each) for each in gone]
-        told["reason"] = "by its arguments, " + ", ".join(
+        begins = "by its arguments, " * any("when: " in each["rule"] for each in (*gone, *new))
+        told["reason"] = begins + ", ".join(
             f"{word} {each['decision']} by {each['rule']}" + (f" ({each['origin']})" if "origin" in each else "")
             for word, each in words
         )

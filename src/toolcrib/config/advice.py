@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -10,13 +11,14 @@ from toolcrib.define import session
 from toolcrib.define.egress import Opening
 from toolcrib.define.names import fold_name, nearest
 from toolcrib.policy.command.programs import FILTERS, READERS
+from toolcrib.policy.command.wrappers import runs_anything
 from toolcrib.policy.identities import sender_key
 from toolcrib.policy.lint import Finding
 
 from .channels import ChannelSettings
 from .foreign import find_ignored
 from .load import Loaded
-from .settings import PluginSettings
+from .settings import ExecSettings, PluginSettings
 
 _METADATA = tuple(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254")))
 _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than anybody runs proxies
@@ -28,8 +30,13 @@ _SAME_DOOR = {"$TOOLCRIB_TOKEN": "gateway"}
 _MIN_SECRET_CHARS = 8
 
 
-def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Iterator[Finding]:
-    """Yield what is odd about the file, as it stands; `env` are the keys and tokens that we take from elsewhere."""
+def advice(
+    loaded: Loaded, env: Mapping[str, str] = MappingProxyType({}), is_seen: Callable[[str], bool] = bool
+) -> Iterator[Finding]:
+    """Yield what is odd about the file, as it stands; `env` are the keys and tokens that we take from elsewhere.
+
+    `is_seen` tells whether a path of this machine can be seen in the sandbox.
+    """
     yield from _find_ignored_keys(loaded)
     for section in loaded.unused:
         yield Finding("unused", "note", section, "checked, but not used by this version yet", "nothing to do")
@@ -46,6 +53,7 @@ def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Ite
     yield from _unknown_subagents(loaded)
     yield from _idle_plugins(loaded)
     yield from _commands(loaded)
+    yield from _find_unseen(loaded, is_seen)
     yield from _networks(loaded)
     yield from _find_shared_secrets(loaded, env)
 
@@ -53,7 +61,8 @@ def advice(loaded: Loaded, env: Mapping[str, str] = MappingProxyType({})) -> Ite
 def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
     yield from find_ignored(loaded.document, loaded.translated.ignored)
     for lost, counts in loaded.eclipsed:
-        yield Finding("dropped-deny", "warning", lost, f"{counts} is the same and counts alone", "merge the two")
+        what = f"{counts} is the same and counts alone"
+        yield Finding("dropped-deny", "warning", lost, what, f"write what it denies into {counts}, and take it out")
 
 
 def _quotas(loaded: Loaded) -> Iterator[Finding]:
@@ -88,7 +97,13 @@ def _who_may_write(channel: ChannelSettings, origin: str, roles: Mapping[str, Se
             what = f"there is no role {role!r}, so that this is nobody"
             yield Finding("unknown", "warning", place, what, "write it under roles, or take it out")
         if _is_worn(sender):
-            yield Finding("worn", "warning", place, f"{sender!r} is a name that anyone can take", "use id: or e164:")
+            yield Finding(
+                "worn",
+                "warning",
+                place,
+                f"{sender!r} is a name that anyone can take",
+                "use id: or e164: of who may write",
+            )
 
 
 def _is_worn(sender: str) -> bool:
@@ -105,7 +120,7 @@ def _owners(loaded: Loaded) -> Iterator[Finding]:
         for owner in owners:
             if _is_worn(owner):
                 what = f"{owner!r} is a name; owners are known by id or E.164, so that this is nobody"
-                yield Finding("dead", "warning", origin, what, "write id:.. or e164:+..")
+                yield Finding("dead", "warning", origin, what, "write id:.. or e164:+.. of who shall be an owner")
 
 
 def _unknown_subagents(loaded: Loaded) -> Iterator[Finding]:
@@ -129,22 +144,55 @@ def _idle_plugins(loaded: Loaded) -> Iterator[Finding]:
         origin = loaded.origin("plugins", name)
         if entry.enabled is None and name not in listed:
             what = f"nothing turns the plugin {name!r} on, so that what stands here has no effect"
-            yield Finding("dead", "warning", origin, what, f"write {origin}.enabled: true, or take it out")
+            yield Finding("dead", "warning", origin, what, f"take it out; {origin}.enabled: true would turn it on")
         elif entry.enabled is False and name in listed and not loaded.foreign:
             what = f"{name!r} is in plugins.allow, and its own enabled: false wins"
-            yield Finding("dead", "note", origin, what, "take it out of one of the two")
+            yield Finding("dead", "note", origin, what, "take it out of plugins.allow")
+
+
+def _list_exec(loaded: Loaded) -> Iterator[tuple[str, ExecSettings]]:
+    yield loaded.origin("tools", "exec"), loaded.config.tools.exec
+    for key, agent in loaded.config.agents_by_key().items():
+        yield loaded.origin("agents", key, "tools", "exec"), agent.tools.exec
+
+
+def _find_unseen(loaded: Loaded, is_seen: Callable[[str], bool]) -> Iterator[Finding]:
+    """Programs by whole names that lie on this machine and that the sandbox, where they would run, does not show."""
+    host = loaded.config.tools.exec.host
+    named = [
+        (f"{loaded.origin('tools', 'hooks')}[{at}].run", hook.run, hook.host or host)
+        for at, hook in enumerate(loaded.config.tools.hooks)
+    ]
+    for origin, commands in _list_exec(loaded):
+        for key, entries in (("allow", commands.allow), ("allowExact", commands.allow_exact)):
+            named += [(f"{origin}.{key}", entry, commands.host) for entry in entries]
+        named.append((f"{origin}.trustedDirs", commands.trusted_dirs, commands.host))
+    for origin, words, where in named:
+        for word in words if where == "sandbox" else ():
+            if word.startswith("/") and Path(word).exists() and not is_seen(word):
+                what = f"{word} is not there in the sandbox, where it would run"
+                remedy = "put it where the sandbox sees it, as in /usr/local"
+                remedy += ", or write host: host beside it" * origin.endswith(".run")
+                yield Finding("dead", "warning", origin, what, remedy)
 
 
 def _commands(loaded: Loaded) -> Iterator[Finding]:
-    config = loaded.config
-    places = [(loaded.origin("tools", "exec"), config.tools.exec)]
-    for key, agent in config.agents_by_key().items():
-        places.append((loaded.origin("agents", key, "tools", "exec"), agent.tools.exec))
-    for origin, commands in places:
+    if loaded.config.sandbox.docker.model_fields_set:
+        what = "docker is not built yet, so that nothing of this counts: the sandbox is one of this machine"
+        remedy = "take it out; sandbox.network, memoryMb and processes count there"
+        yield Finding("dead", "warning", loaded.origin("sandbox", "docker"), what, remedy)
+    for origin, commands in _list_exec(loaded):
+        if commands.host == "docker":
+            what = "docker is not built yet: every command is refused"
+            yield Finding("dead", "warning", f"{origin}.host", what, "write sandbox: commands run there then")
         if commands.security == "full" and commands.ask == "off":
             where = "on this machine" if commands.host == "host" else "in the sandbox"
             what = f"security full and ask off run every command {where} unasked"
             yield Finding("widening", "warning", origin, what, "write security: allowlist or ask: on-miss")
+        for entry in filter(runs_anything, commands.allow):
+            what = f"{' '.join(entry)!r} runs what the words behind it say, so that every command runs unasked"
+            remedy = "write those words, too, or put the whole line under allowExact"
+            yield Finding("widening", "warning", f"{origin}.allow", what, remedy)
         for key, names, known in (("readOnly", commands.read_only, READERS), ("safeBins", commands.safe_bins, FILTERS)):
             for name in names or ():
                 if name not in known:

@@ -103,7 +103,7 @@ class Consent:
 
 
 OWNERS_CONSENT = Consent()
-_ANY = "{}"  # a condition without any
+ANY_CALL = "{}"  # a condition without any
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class ArgumentRule:
     @property
     def is_always(self) -> bool:
         """Whether it holds whatever the arguments are."""
-        return self.when == _ANY
+        return self.when == ANY_CALL
 
     def __str__(self) -> str:
         when = "" if self.is_always else f", when: {self.when}"
@@ -255,6 +255,9 @@ class ArgumentRules(Protocol):
 
     def list_says(self, values: Mapping[str, Any]) -> tuple[Consent, ...]:
         """Return who may answer for each rule that asks about such a call."""
+
+    def asks_after(self, sources: Collection[str]) -> bool:
+        """Tell whether an entry asks because of one of these sources, whatever the other arguments are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,6 +208,11 @@ class CallerArgumentRules:
         says = (replace(each.rule.consent, outside=any(test.name == TAINT for test in each.tests)) for each in met)
         return tuple(dict.fromkeys(says))
 
+    def asks_after(self, sources: Collection[str]) -> bool:
+        """Tell whether an entry asks because of one of these sources, whatever the other arguments are."""
+        tests = (test for each in self._asks for test in each.tests if test.name == TAINT)
+        return any(map(test.holds, sources) for test in tests)
+
     def _say(self, decision: Decision, by: BoundRule, reason: str) -> Verdict:
         origin = by.layer.origin
         place = f"{origin}, {by.layer.note}" if by.layer.note else origin

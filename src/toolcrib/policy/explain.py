@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from toolcrib.define.context import Ports
 from toolcrib.define.errors import ToolError
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Decision, Layer, LayerStep, Selection, Verdict
+from toolcrib.define.verdict import Consent, Decision, Layer, LayerStep, Selection, Verdict
 from toolcrib.define.web import WayOut
 
 from .arguments import resolve_places
@@ -92,6 +92,7 @@ class JudgedCall(NamedTuple):
 
     found: list[Verdict]
     args: Mapping[str, Any]
+    says: tuple[Consent, ...] = ()  # who may answer for each rule about arguments that asks
 
 
 async def judge_call(
@@ -107,7 +108,7 @@ async def judge_call(
     """
     args, sources = call
     rules = belt.rules_about(tool) if belt.rules_about is not None else None
-    found = list[Verdict]()
+    found, says = list[Verdict](), tuple[Consent, ...]()
     if rules is not None:
         try:
             args, values = await resolve_places(rules, tool, args, ports, sources)
@@ -116,19 +117,20 @@ async def judge_call(
             return JudgedCall([said], args)
         passed = Verdict(tool.name, "allow", "argument", None, None, "passes every rule about its arguments", None)
         found.append(rules.judge(values) or passed)
+        says = rules.list_says(values)
     for url in read_declared(tool, "url", args):
         found += await _judge_host(tool.name, url, way_out.explain)
     if tool.source.startswith("mcp:"):
         found += await _judge_host(tool.name, tool.source, way_out.explain_server)
     listed = way_out.rules()
     if tool.urls or "network" not in tool.effects or (listed.allow is None and not listed.deny):
-        return JudgedCall(found, args)
+        return JudgedCall(found, args, says)
     if tool.group == "runtime" or tool.source.startswith("plugin:"):
         why = "each connection is judged as it is made"
         found.append(Verdict(tool.name, "allow", "hosts", "each connection", "tools.hosts", why, None))
     elif tool.name == "web_search":
         found += await _judge_host(tool.name, "search", way_out.explain_server)
-    return JudgedCall(found, args)
+    return JudgedCall(found, args, says)
 
 
 async def _judge_host(tool: str, place: str, explain: Callable[[str], Awaitable[Any]]) -> list[Verdict]:

@@ -11,7 +11,7 @@ guests        nothing bounds whoever is not the owner, or an entry of a chat giv
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,16 +24,13 @@ from toolcrib.define.verdict import Rule, Selection, Verdict
 from .gate import is_plugin_only
 from .identities import SENDER_TYPES, SenderKey, fold_username, sender_key, to_sender
 from .lint_arguments import explain_dead, find_ways_around
-from .lint_chats import check_guests, check_roles
-from .match import Groups, Inventory, is_glob, list_meant, matcher_for
-from .resolve import is_owner, model_family
+from .lint_chats import advise_identity, check_guests, check_roles
+from .lint_replaced import check_also_allow, check_replaced, find_shut, list_chats, list_some, match_entries
+from .match import Groups, Inventory, is_glob, list_meant
+from .resolve import is_owner
 from .settings import (
-    PROFILES,
-    SANDBOX_DENY,
-    GroupPolicy,
     ListSettings,
     PolicySettings,
-    ScopeSettings,
     ToolsSettings,
 )
 from .taint import list_taint_rules, taint_rules_for
@@ -102,11 +99,14 @@ def lint(
     inventory = Inventory(tools, groups)
     found: list[Finding] = []
     for scope in scopes_of(settings):
-        found += _check_entries(scope, inventory)
+        found += _check_entries(scope, settings, inventory)
         found += _check_lists(scope, settings, inventory)
         found += _check_conditions(scope, settings, inventory)
     found += _check_dead(settings, inventory)
-    found += _check_replaced(settings, inventory)
+    found += itertools.starmap(_warn, check_replaced(settings, inventory))
+    known = {(each.kind, each.origin) for each in found}
+    idle = itertools.starmap(_warn, check_also_allow(settings, inventory))
+    found += [each for each in idle if (each.kind, each.origin) not in known]
     found += _check_senders(settings)
     found += _check_sources(settings, inventory)
     for each in check_guests(settings):
@@ -119,12 +119,26 @@ def lint(
     return list(dict.fromkeys(found))
 
 
-def _match(entries: Sequence[str], inventory: Inventory, *, permits: bool = False, within: str = "") -> set[str]:
-    matcher = matcher_for(tuple(entries), inventory, permits=permits, within=within)
-    return set(matcher.select(frozenset(inventory.tools)))
+def _advise_removal(scope: _Scope, what: str, rest: Rule, settings: PolicySettings, inventory: Inventory) -> str:
+    """Return the advice to take an entry out, unless what is left would permit more.
+
+    An OpenClaw file reads an empty allow list as no limit, and one of plugins alone as an addition.
+    """
+    is_limit = rest.allow is not None and settings.tools.plugin_only_allow == "additive"
+    is_last = not (rest.allow or rest.of("allow").when)
+    if is_limit and (is_last or (scope.additive and is_plugin_only(rest, inventory))):
+        return f"leave {what}: without it the list would limit nothing"
+    return f"take {what} out"
 
 
-def _check_entries(scope: _Scope, inventory: Inventory) -> Iterator[Finding]:
+def _drop(rule: Rule, key: str, entry: str) -> Rule:
+    """Return a rule without an entry of its allow list; another list limits nothing by being shorter."""
+    if key != "allow" or rule.allow is None:
+        return Rule()
+    return replace(rule, allow=tuple(each for each in rule.allow if each != entry))
+
+
+def _check_entries(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Unknown and shadowed entries of each list."""
     for key, entries in scope.lists():
         origin, covered, folded = f"{scope.origin}.{key}", set[str](), set[str]()
@@ -133,12 +147,14 @@ def _check_entries(scope: _Scope, inventory: Inventory) -> Iterator[Finding]:
                 covered = set(inventory.tools)
                 continue
             permits = key in ("allow", "alsoAllow", "include")
-            meant = _match([entry], inventory, permits=permits, within=scope.within)
+            meant = match_entries([entry], inventory, permits=permits, within=scope.within)
+            rest = _drop(scope.rule, key, entry)
             if not meant:
-                yield _report_unknown(entry, origin, inventory)
+                out = _advise_removal(scope, "it", rest, settings, inventory)
+                yield _report_unknown(entry, origin, inventory, out)
             elif meant <= covered or name in folded:
                 what = f"{entry!r} says nothing that an earlier entry does not say"
-                yield _warn("shadowed", origin, what, f"take {entry!r} out")
+                yield _warn("shadowed", origin, what, _advise_removal(scope, repr(entry), rest, settings, inventory))
             covered |= meant
             folded.add(name)
 
@@ -146,184 +162,87 @@ def _check_entries(scope: _Scope, inventory: Inventory) -> Iterator[Finding]:
 def check_named(entry: str, origin: str, tools: Mapping[str, Tool], groups: Groups) -> Iterator[Finding]:
     """Yield what is odd about an entry that stands outside of lists: it may be about nothing that exists."""
     inventory = Inventory(tools, groups)
-    if fold_name(entry) != "*" and not _match([entry], inventory):
+    if fold_name(entry) != "*" and not match_entries([entry], inventory):
         yield _report_unknown(entry, origin, inventory)
 
 
-def _report_unknown(entry: str, origin: str, inventory: Inventory) -> Finding:
+def _report_unknown(entry: str, origin: str, inventory: Inventory, out: str = "take it out") -> Finding:
     if is_glob(entry):
-        return _warn("unknown", origin, f"{entry!r} matches no tool", "correct the pattern or take it out")
+        return _warn("unknown", origin, f"{entry!r} matches no tool", f"correct the pattern, or {out}")
     close = nearest(entry, [*inventory.tools, *inventory.groups])
     word = "group" if fold_name(entry).startswith("group:") else "tool, group or plugin"
-    remedy = f"did you mean {close[0]!r}?" if close else "correct it, install what brings it, or take it out"
+    remedy = f"did you mean {close[0]!r}?" if close else f"correct it, install what brings it, or {out}"
     return _warn("unknown", origin, f"{entry!r} names no {word} that exists here", remedy)
 
 
 def _check_lists(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
-    """Allow lists that permit nothing or only plugins."""
+    """Allow lists that permit nothing, or only plugins: in a chat that is what such a list is for."""
     allow = scope.rule.allow
     if allow == () and not scope.rule.also and not scope.rule.of("allow", "also").when:
         remedy = "write the names, or remove the key for no limit"
         yield _warn("empty", f"{scope.origin}.allow", "allow is empty and permits nothing", remedy)
-    elif allow and scope.about == "everything" and is_plugin_only(scope.rule, inventory):
-        if settings.tools.plugin_only_allow == "additive" and scope.additive:
+    elif allow and scope.additive and is_plugin_only(scope.rule, inventory):
+        if settings.tools.plugin_only_allow == "additive":
             what = "allow names only plugins and is read as an addition (tools.pluginOnlyAllow: additive)"
         else:
             what = "allow names only plugins and shuts out every core tool"
-        yield _warn("plugin-only", f"{scope.origin}.allow", what, f"write {scope.origin}.alsoAllow instead")
+        yield _warn("plugin-only", f"{scope.origin}.allow", what, "name the core tools that are meant, too")
 
 
 def _check_conditions(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Entries about arguments: of no tool, of no call, or got around."""
 
     def match(entry: str) -> set[str]:
-        return _match([entry], inventory, within=scope.within)
+        return match_entries([entry], inventory, within=scope.within)
 
     roots = [root for names in settings.roots.values() for root in names]
-    shut = _match(scope.rule.deny, inventory, within=scope.within) | _match(settings.tools.rule().deny, inventory)
+    shut = match_entries(scope.rule.deny, inventory, within=scope.within)
+    shut |= match_entries(settings.tools.rule().deny, inventory)
     for rule in scope.rule.when:
         origin, named = f"{scope.origin}.{'alsoAllow' if rule.kind == 'also' else rule.kind}", match(rule.tool)
+        rest = replace(scope.rule, when=tuple(each for each in scope.rule.when if each != rule))
+        out = _advise_removal(scope, "it", rest if rule.kind == "allow" else Rule(), settings, inventory)
         if not named:
-            yield _report_unknown(rule.tool, origin, inventory)
+            yield _report_unknown(rule.tool, origin, inventory, out)
         elif why := explain_dead(rule, [inventory.tools[name] for name in sorted(named)], roots):
-            yield _warn("dead", origin, f"{rule} can never hold: {why}", "correct the condition, or take it out")
+            yield _warn("dead", origin, f"{rule} can never hold: {why}", f"correct the condition, or {out}")
         elif rule.kind == "deny" and (ways := find_ways_around(rule, scope.rule, shut, inventory.tools, match)):
-            what = f"{rule} can be got around with {_list_some(ways, in_order=True)}"
+            what = f"{rule} can be got around with {list_some(ways, in_order=True)}"
             yield _warn("around", origin, what, "deny those for the same arguments, or altogether")
 
 
 def _list_keys(settings: PolicySettings) -> Iterator[tuple[str, str]]:
-    for group in (group for groups in _group_lists(settings) for group in groups.values()):
+    for group in (group for groups in list_chats(settings) for group in groups.values()):
         for key in group.by_sender:
             yield key, f"{group.origin}.toolsBySender.{key}"
 
 
 def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Allow entries that a deny beside or above them makes pointless."""
-    shut_above = _find_shut(settings.tools.rule(), inventory)
+    shut_above = find_shut(settings.tools.rule(), inventory)
     for scope in scopes_of(settings):
-        own = _match(scope.rule.deny, inventory, within=scope.within)
+        own = match_entries(scope.rule.deny, inventory, within=scope.within)
         inner = scope.origin != "tools" and scope.about == "everything"
         for key, entries in scope.lists():
             if key not in ("allow", "alsoAllow"):
                 continue
             for entry in entries:
-                meant = _match([entry], inventory, permits=True, within=scope.within)
+                meant = match_entries([entry], inventory, permits=True, within=scope.within)
                 if fold_name(entry) == "*" or not meant:
                     continue
                 origin = f"{scope.origin}.{key}"
+                out = _advise_removal(scope, "it", _drop(scope.rule, key, entry), settings, inventory)
                 if meant <= own:
                     what = f"{entry!r} is allowed and denied here; deny wins"
-                    yield _warn("dead", origin, what, "take it out of one of the two")
+                    yield _warn("dead", origin, what, out.replace("take it out", f"take it out of {key}"))
                 elif inner and meant <= shut_above:
                     what = f"{entry!r} never gets through: the global tools lists shut it out"
-                    yield _warn("dead", origin, what, "take it out, or open tools.allow / tools.deny")
-
-
-def _find_shut(rule: Rule, inventory: Inventory) -> set[str]:
-    shut = _match(rule.deny, inventory)
-    if rule.allow is not None:
-        shut |= set(inventory.tools) - _match((*rule.allow, *rule.also), inventory, permits=True)
-        for each in rule.of("allow", "also").when:
-            shut -= _match([each.tool], inventory, permits=True) - _match(rule.deny, inventory)
-    return shut
-
-
-def _check_replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
-    """Rules that stand in for a broader one and let through what it withheld."""
-    scopes: list[tuple[str, ToolsSettings]] = [("tools", settings.tools)]
-    scopes += [(f"{agent.origin}.tools", agent.tools) for agent in settings.agents.values()]
-    for origin, scope in scopes:
-        yield from _check_replaced_providers(origin, scope, inventory)
-        if origin != "tools":
-            yield from _check_replaced_profile(origin, scope, settings.tools, inventory)
-            if "plugin_only_allow" in scope.model_fields_set:
-                what = "only tools.pluginOnlyAllow counts"
-                yield _warn("dead", f"{origin}.pluginOnlyAllow", what, "move it to tools.pluginOnlyAllow")
-            yield from _check_replaced_sandbox(origin, scope, settings.tools, inventory)
-    yield from _check_replaced_sandbox("tools", settings.tools, None, inventory)
-    for groups in _group_lists(settings):
-        for id, group in groups.items():
-            yield from _check_replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
-
-
-def _check_replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[Finding]:
-    by_fold = {fold_name(key): (key, entry) for key, entry in scope.by_provider.items()}
-    for written, (key, entry) in by_fold.items():
-        provider = written.partition("/")[0]
-        broad = next((name for name in (provider, model_family(provider)) if name in by_fold and name != written), None)
-        if broad is not None:
-            broader, wider = by_fold[broad]
-            place = f"{origin}.byProvider.{key}"
-            yield from _compare(place, entry.rule(), f"{origin}.byProvider.{broader}", wider.rule(), inventory)
-            if wider.profile is not None and entry.profile is None and PROFILES[wider.profile] is not None:
-                what = f"replaces {origin}.byProvider.{broader} and drops its profile {wider.profile!r}"
-                yield _warn("dropped-profile", place, what, "repeat the profile here if it is not meant")
-
-
-def _check_replaced_profile(
-    origin: str, own: ScopeSettings, top: ScopeSettings, inventory: Inventory
-) -> Iterator[Finding]:
-    if own.profile is None or top.profile is None or own.profile == top.profile:
-        return
-    ours, theirs = PROFILES[own.profile], PROFILES[top.profile]
-    if theirs is None:
-        return
-    gained = (set(inventory.tools) if ours is None else _match(ours, inventory)) - _match(theirs, inventory)
-    if gained:
-        what = f"profile {own.profile!r} replaces tools.profile {top.profile!r} and adds {_list_some(gained)}"
-        yield _warn("widening", f"{origin}.profile", what, "keep it if it is meant; deny the rest if it is not")
-
-
-def _check_replaced_sandbox(
-    origin: str, own: ToolsSettings, top: ToolsSettings | None, inventory: Inventory
-) -> Iterator[Finding]:
-    lists = own.sandbox.tools
-    if "deny" not in lists.model_fields_set:
-        return
-    above, place = SANDBOX_DENY, "the built-in sandbox list"
-    if top is not None and "deny" in top.sandbox.tools.model_fields_set:
-        above, place = top.sandbox.tools.rule().deny, "tools.sandbox.tools.deny"
-    if lists.allow is None:
-        return  # the built-in allow list still leaves them out
-    own_rule = lists.rule()
-    dropped = _match(above, inventory) - _match(own_rule.deny, inventory)
-    dropped &= set(inventory.tools) - _find_shut(own_rule, inventory)
-    if dropped:
-        yield _report_dropped(f"{origin}.sandbox.tools.deny", place, dropped)
-
-
-def _check_replaced_groups(group: GroupPolicy, every: GroupPolicy | None, inventory: Inventory) -> Iterator[Finding]:
-    own = group.tools.rule() if group.tools is not None else None
-    star = next((lists for key, lists in group.by_sender.items() if key.strip() == "*"), None)
-    standard = star.rule() if star is not None else own
-    if star is not None and own is not None:
-        yield from _compare(f"{group.origin}.toolsBySender.*", star.rule(), f"{group.origin}.tools", own, inventory)
-    if every is not None and every.tools is not None and standard is not None:
-        place = f"{group.origin}.tools" if star is None else f"{group.origin}.toolsBySender.*"
-        yield from _compare(place, standard, f"{every.origin}.tools", every.tools.rule(), inventory)
-
-
-def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[Finding]:
-    """Yield what `rule`, which replaces `above`, lets through that `above` withheld."""
-    open_here = set(inventory.tools) - _find_shut(rule, inventory)
-    dropped = _match(above.deny, inventory) & open_here
-    if dropped:
-        yield _report_dropped(origin, f"{broader}.deny", dropped)
-    gained = (_find_shut(above, inventory) & open_here) - dropped
-    if gained:
-        what = f"replaces {broader} and adds {_list_some(gained)}"
-        yield _warn("widening", origin, what, f"repeat the allow list of {broader} if it is not meant")
-
-
-def _report_dropped(origin: str, broader: str, dropped: set[str]) -> Finding:
-    what = f"replaces {broader} and drops its deny of {_list_some(dropped)}"
-    return _warn("dropped-deny", origin, what, "repeat the deny here if it is not meant")
+                    yield _warn("dead", origin, what, out)
 
 
 def _check_senders(settings: PolicySettings) -> Iterator[Finding]:
     """Typed `username:` and `name:` keys: the operator's word, but anyone can take such a name."""
-    for group in (group for groups in _group_lists(settings) for group in groups.values()):
+    for group in (group for groups in list_chats(settings) for group in groups.values()):
         seen: dict[SenderKey, str] = {}
         for key in group.by_sender:
             kind = (typed := sender_key(key)).kind
@@ -331,16 +250,16 @@ def _check_senders(settings: PolicySettings) -> Iterator[Finding]:
             origin = f"{group.origin}.toolsBySender.{key}"
             if kind in ("username", "name"):
                 what = f"rights by {kind}: anyone can call themselves {key.partition(':')[2]!r}"
-                yield _warn("worn", origin, what, "use id: or e164:")
+                yield _warn("worn", origin, what, advise_identity(group.by_sender[key]))
             first = seen.setdefault(typed, key)
             if first != key:
-                yield _warn("shadowed", origin, f"{first!r} is the same sender and counts", "merge the two")
+                yield _warn("shadowed", origin, f"{first!r} is the same sender and counts alone", "take it out")
 
 
 def _check_sources(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:
     """Entries about what comes after outside that mean no tool, or no source."""
     for rule in list_taint_rules(settings, settings.agents):
-        if not _match([rule.rule], inventory):
+        if not match_entries([rule.rule], inventory):
             yield _report_unknown(rule.rule, rule.origin, inventory)
         if not is_known_kind(rule.taint):
             close = nearest(rule.taint.partition(":")[0], SOURCE_KINDS)
@@ -370,10 +289,10 @@ def _check_outside(
             # what a session or a subagent is told stays marked as from outside; what is ours the owner knows
             elif tool.group != "sessions" and (_is_foreign(tool) or not caller.owner):
                 found["note"].setdefault(name, who)
-    remedy = "write tools.askAfterOutside: [effect:send, effect:execute], or denyAfterOutside"
+    remedy = "add effect:send and effect:execute to tools.askAfterOutside, or to denyAfterOutside"
     for level, names in found.items():
         if names:
-            what = f"text from outside can reach {_list_some(names)} unasked, for {next(iter(names.values()))}"
+            what = f"text from outside can reach {list_some(names)} unasked, for {next(iter(names.values()))}"
             yield Finding("outside", level, "tools.askAfterOutside", what, remedy)
 
 
@@ -442,20 +361,6 @@ def _warn(kind: FindingKind, origin: str, message: str, remedy: str) -> Finding:
     return Finding(kind, "warning", origin, message, remedy)
 
 
-def _group_lists(settings: PolicySettings) -> Iterator[Mapping[str, GroupPolicy]]:
-    """Yield the groups of every channel, those of its accounts, and its direct messages."""
-    for channel in settings.channels.values():
-        if channel.direct is not None:
-            yield {"direct messages": channel.direct}
-        yield channel.groups
-        yield from channel.accounts.values()
-
-
-def _list_some(names: Iterable[str], *, in_order: bool = False) -> str:
-    listed = list(names) if in_order else sorted(names)
-    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
-
-
 # Every place in the settings where a rule can stand
 
 
@@ -464,7 +369,7 @@ def scopes_of(settings: PolicySettings) -> Iterator[_Scope]:
     yield from _scopes_in_tools("tools", settings.tools)
     for agent in settings.agents.values():
         yield from _scopes_in_tools(f"{agent.origin}.tools", agent.tools)
-    for group in (group for groups in _group_lists(settings) for group in groups.values()):
+    for group in (group for groups in list_chats(settings) for group in groups.values()):
         if group.tools is not None:
             yield _Scope(origin=f"{group.origin}.tools", rule=group.tools.rule())
         for sender, lists in group.by_sender.items():

@@ -8,7 +8,7 @@ from toolcrib.define.names import nearest
 
 from .identities import NAMES, is_role, sender_key, to_sender
 from .resolve import is_owner
-from .settings import PolicySettings, RuleSettings
+from .settings import GroupPolicy, PolicySettings, RuleSettings, ScopeSettings
 
 RoleFlaw = Literal["empty", "shadowed", "worn", "unknown"]
 
@@ -41,17 +41,28 @@ def check_guests(settings: PolicySettings) -> Iterator[GuestFinding]:
         yield GuestFinding(False, place, what, remedy)
 
 
+def advise_identity(lists: ScopeSettings | None = None) -> str:
+    """Return what to write for a name that anyone can take, and what it brings: a name alone lifts no guest's bound."""
+    return "use id: or e164:" + ("" if lists and not lists.gives else ", and they have all that is allowed here")
+
+
 def _list_silent(settings: PolicySettings) -> Iterator[tuple[str, RuleSettings | None]]:
     """Yield where an allow could stand that would be for guests, and the lists that stand there."""
     for name, channel in settings.channels.items():
-        chats = [channel.groups, *channel.accounts.values()]
-        for chat in (*filter(None, [channel.direct]), *(each for groups in chats for each in groups.values())):
-            if not (chat.tools.gives if chat.tools else chat.by_sender):
+        chats = [{"": channel.direct} if channel.direct else {}, channel.groups, *channel.accounts.values()]
+        for id, chat, beside in ((id, chat, groups) for groups in chats for id, chat in groups.items()):
+            if not (chat.tools.gives if chat.tools else chat.by_sender or _is_spoken_for(id, beside)):
                 yield f"{chat.origin}.tools", chat.tools
             for key, lists in chat.by_sender.items():
                 is_own = not is_role(key) and is_owner(settings, Caller(channel=name, sender=to_sender(key)))
                 if not (lists.gives or is_own or sender_key(key).kind in NAMES):
                     yield f"{chat.origin}.toolsBySender.{key}", lists
+
+
+def _is_spoken_for(id: str, groups: Mapping[str, GroupPolicy]) -> bool:
+    """Tell whether a broader entry speaks for a chat whose own says nothing: it would not any more, if that did."""
+    broader = (each for key, each in groups.items() if key != id and (key[-1:] == "*" or id.startswith(f"{key}:")))
+    return any(each.tools or each.by_sender for each in broader)
 
 
 def check_roles(
@@ -65,11 +76,11 @@ def check_roles(
             yield "empty", f"roles.{name}", f"role {name!r} holds nobody", "list its senders, or take it out"
         elif (first := seen.setdefault(held, name)) != name:
             what = f"role {name!r} holds the same senders as {first!r}"
-            yield "shadowed", f"roles.{name}", what, "use one of the two"
+            yield "shadowed", f"roles.{name}", what, "use one of the two where the rules of both are the same"
         for member in members:
             if sender_key(member).kind in ("username", "name"):
                 what = f"{member!r} is a name that anyone can take, and all that the role may have with it"
-                yield "worn", f"roles.{name}", what, "use id: or e164:"
+                yield "worn", f"roles.{name}", what, advise_identity()
     for key, place in used:
         kind, role = sender_key(key)[:2]
         if kind == "role" and role not in roles:

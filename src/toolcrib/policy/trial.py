@@ -7,7 +7,7 @@ from itertools import product
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import Decision, Selection, Verdict
+from toolcrib.define.verdict import ANY_CALL, ArgumentRule, Decision, Selection, Verdict
 
 from .callers import join_halves, list_speakers
 from .chats import TOPIC, chat_layers
@@ -18,8 +18,8 @@ from .resolve import GroupChat, ResolvedCaller, is_among, is_owner, resolve
 from .settings import PolicySettings
 
 ToolWord = tuple[Decision, frozenset[tuple[Decision, str, str]]]
-"""What is said of a tool, and by which entries about its arguments a call of it gets another word: what it leads to,
-the entry, and for one that permits where it stands (each list is an AND)."""
+"""What is said of a tool, and by which entries a call of it gets another word, or who answers: what it leads to, the
+entry, and for one that permits where it stands (each list is an AND)."""
 
 _NO_CONDITIONS: ToolWord = ("deny", frozenset())
 _RANKS: Mapping[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -106,10 +106,12 @@ def say(belt: Selection, name: str) -> ToolWord:
     tool = belt.tools.get(name)
     if tool is None:
         return _NO_CONDITIONS
-    rules = belt.rules_about(tool) if belt.rules_about else None
+    rules, decision = belt.rules_about(tool) if belt.rules_about else None, belt.verdicts[name].decision
     told = rules.conditions if rules else ()
-    found = ((means, rule, origin if means == "allow" else "") for means, rule, origin in told)
-    return belt.verdicts[name].decision, frozenset(found)
+    found = {(means, rule, origin if means == "allow" else "") for means, rule, origin in told}
+    if decision == "ask":  # by rules that ask about every call: who may answer is what they say of it
+        found |= {("ask", str(ArgumentRule("ask", name, ANY_CALL, each)), "") for each in belt.says_about(name)}
+    return decision, frozenset(found)
 
 
 def _join(one: ToolWord, other: ToolWord) -> ToolWord:

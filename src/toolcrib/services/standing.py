@@ -11,7 +11,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
-from toolcrib.define.verdict import LayerName, Selection, Verdict
+from toolcrib.define.verdict import Consent, LayerName, Selection, Verdict
 from toolcrib.define.web import WayOut
 from toolcrib.policy.arguments import bind_grant, resolve_places
 from toolcrib.policy.explain import JudgedCall, caller_json, explain_json, with_call
@@ -90,7 +90,7 @@ class CurrentVerdicts:
 
     async def explain(self, belt: CallerBelt, policy: PolicySettings, way_out: WayOut, asked: Asked) -> dict[str, Any]:
         """Return the whole answer of explain, as it counts now."""
-        tools, only, called = belt.catalog.tools, asked.tool, None
+        tools, only, called, says = belt.catalog.tools, asked.tool, None, tuple[Consent, ...]()
         rules = taint_rules_for(policy, belt.caller, tools, belt.catalog.groups)
         sources = tuple(await asked.read_sources()) if only or rules else ()
 
@@ -104,8 +104,12 @@ class CurrentVerdicts:
         if asked.args is not None:
             said, verdict = await belt.judge_call(only, asked.args, way_out, sources), belt.verdicts[only]
             answer = with_call(answer, asked.judge(verdict), judge(verdict), said.found)
-            called = CalledWith(said.args, sources, belt.ports)
+            called, says = CalledWith(said.args, sources, belt.ports), said.says
         tainted = [name for name in rules.tools if rules.judge(name, sources)]
+        for name in (row["tool"] for row in answer["tools"] if row["decision"] == "ask"):
+            about = belt.selection.rules_about and belt.selection.rules_about(tools[name])
+            is_lendable = all(each.may_last for each in (*belt.selection.says_about(name), *says))
+            tainted += [] if is_lendable and not (about and about.asks_after(sources)) else [name]
         return await self.apply(belt.caller, answer, tools, called, tainted)
 
     async def apply(
@@ -119,15 +123,16 @@ class CurrentVerdicts:
         """Return an answer of explain as it counts now, with what is left; nothing else in it changes.
 
         Of a call, with what it is `called`, only the grants count that answer for a human about it: none by the words
-        of a command, which its judge reads. Of the `tainted` tools none counts that has a condition.
+        of a command, which its judge reads. Of the `tainted` tools none counts: every call is asked about.
         """
         about = [_Explained(row, []) for row in told["tools"]]
         held = await self._approvals.grants_of(caller) if any(each.row["decision"] == "ask" for each in about) else []
         for each in about:
             tool = tools[each.row["tool"]]
             about_it = [grant for grant in held if grant.tool == tool.name and grant.source in ("", tool.source)]
-            about_it = [grant for grant in about_it if not grant.when or tool.name not in tainted]
-            if called is not None:
+            if tool.name in tainted:
+                about_it = []
+            elif called is not None:
                 is_line = self._approvals.lends_words(tool.name)
                 about_it = [] if is_line else [each for each in about_it if await _is_answered(each, tool, called)]
             _apply_grants(each, about_it, is_one_call=called is not None)

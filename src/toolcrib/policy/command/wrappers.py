@@ -4,6 +4,7 @@ They are opened to deny, never to permit: what a wrapper makes of a command (its
 shell) is not the command that a rule permits.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -99,6 +100,9 @@ _STARTS_NOTHING = names(
     test touch tr tree true truncate tsort tty uname unexpand uniq unlink uptime vdir wait wc which who whoami xxd yes
 """
 )
+INTERPRETER = re.compile(r"(python|pypy|node|nodejs|perl|ruby|php|lua|luajit|Rscript|tclsh)[0-9.]*")
+_LANGUAGES = names("awk gawk mawk nawk bun deno")  # what runs a text among its words, beside interpreters
+_VERBS = frozenset({"dlx", "exec", "run", "shell", "tool", "x"})  # of a runner: what it runs comes behind
 _FINDS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
@@ -111,6 +115,21 @@ def is_opened(words: _Words) -> bool:
     """Tell whether all that a command starts is told by its words."""
     name = base_name(words[0] or "") if words else ""
     return name == "command" or next(inner_of(words), None) is not None
+
+
+def runs_anything(words: Sequence[str]) -> bool:
+    """Tell whether what a command that begins with these words runs is said by the words that follow."""
+    name = base_name(words[0]) if words else ""
+    if not name or name == "find" or name in _LANGUAGES:
+        return True
+    if name in SHELLS or INTERPRETER.fullmatch(name):
+        return all(word.startswith("-") for word in words[1:])
+    if name in _PRECISE:
+        inner = next(_open_wrapper((*words,), _PRECISE[name]), Inner())
+        return inner.text is None and runs_anything([each or "" for each in inner.words])
+    if name in _LOOSE:
+        return runs_anything([each for each in words[1:] if not each.startswith("-") and each not in _VERBS])
+    return False
 
 
 def inner_of(words: _Words) -> Iterator[Inner]:

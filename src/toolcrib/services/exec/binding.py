@@ -16,7 +16,7 @@ from toolcrib.policy.command import Judgement
 from toolcrib.policy.command.parse import FoundCommand
 from toolcrib.policy.command.permit import follow
 from toolcrib.policy.command.rules import base_name
-from toolcrib.policy.command.wrappers import SHELLS, can_start_others, is_opened
+from toolcrib.policy.command.wrappers import INTERPRETER, SHELLS, can_start_others, is_opened
 
 from .processes import Permit
 from .repository import OpenInside, find_inside, read_inside
@@ -24,7 +24,6 @@ from .repository import OpenInside, find_inside, read_inside
 _MAX_HASHED_FILES, MAX_HASHED_BYTES, _MAX_HELD_BYTES = 32, 16 << 20, 1 << 20
 _MAX_WORDS, _MAX_FOLDERS, _PATH_CHARS = 256, 12, 4_096
 _PIECE = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
-_INTERPRETER = re.compile(r"python[0-9.]*|node|perl|ruby|php|lua|Rscript|tclsh")
 _INLINE = re.compile(r"-[A-Za-z]*[cme]")  # options behind which there is no file to run, alone or behind others
 _SHELL_INLINE = re.compile(r"-[A-Za-z]*c")
 # Files that a program reads without being told to.
@@ -117,7 +116,7 @@ def _find_scripts(judgement: Judgement) -> tuple[str, ...]:
     if judgement.doubt or len(judgement.commands) != 1:
         return ()
     name, *words = [word or "" for word in judgement.commands[0].argv]
-    is_interpreter = base_name(name) in SHELLS or _INTERPRETER.fullmatch(base_name(name))
+    is_interpreter = base_name(name) in SHELLS or INTERPRETER.fullmatch(base_name(name))
     given = words[:1] if is_interpreter and words and not words[0].startswith("-") else ()
     return (*((name,) if "/" in name and judgement.commands[0].program != name else ()), *given)
 
@@ -146,8 +145,8 @@ def find_code(argv: Sequence[str]) -> tuple[list[str], bool]:
         name, *rest = [word or "" for word in words or ("",)]
         program = base_name(name) if name else ""
         found += [name] if "/" in name else []
-        if program in (*SHELLS, ".", "source") or _INTERPRETER.fullmatch(program):
-            inline = _INLINE if _INTERPRETER.fullmatch(program) else _SHELL_INLINE
+        if program in (*SHELLS, ".", "source") or INTERPRETER.fullmatch(program):
+            inline = _INLINE if INTERPRETER.fullmatch(program) else _SHELL_INLINE
             given = next((word for word in rest if word[:1] != "-" or inline.fullmatch(word)), "")
             found += [given] if given and given[:1] != "-" else []
             looks_around |= program.startswith("python") and given[:1] == "-"

@@ -1,0 +1,176 @@
+"""Lint of rules that stand in for others and let through what those withheld; and what lists mean and shut out."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from toolcrib.define.names import fold_name
+from toolcrib.define.verdict import Rule
+
+from .match import Inventory, matcher_for
+from .resolve import model_family
+from .settings import PROFILES, SANDBOX_DENY, GroupPolicy, PolicySettings, ScopeSettings, ToolsSettings
+
+_Finding = tuple[Literal["dead", "dropped-deny", "dropped-profile", "widening"], str, str, str]
+"""Kind, place, words and remedy."""
+
+
+def match_entries(entries: Sequence[str], inventory: Inventory, *, permits: bool = False, within: str = "") -> set[str]:
+    """Return the tools that entries mean."""
+    matcher = matcher_for(tuple(entries), inventory, permits=permits, within=within)
+    return set(matcher.select(frozenset(inventory.tools)))
+
+
+def find_shut(rule: Rule, inventory: Inventory) -> set[str]:
+    """Return the tools that a rule lets through for no arguments."""
+    shut = match_entries(rule.deny, inventory)
+    if rule.allow is not None:
+        shut |= set(inventory.tools) - match_entries((*rule.allow, *rule.also), inventory, permits=True)
+        for each in rule.of("allow", "also").when:
+            shut -= match_entries([each.tool], inventory, permits=True) - match_entries(rule.deny, inventory)
+    return shut
+
+
+def list_chats(settings: PolicySettings) -> Iterator[Mapping[str, GroupPolicy]]:
+    """Yield the groups of every channel, those of its accounts, and its direct messages."""
+    for channel in settings.channels.values():
+        if channel.direct is not None:
+            yield {"direct messages": channel.direct}
+        yield channel.groups
+        yield from channel.accounts.values()
+
+
+def list_some(names: Iterable[str], *, in_order: bool = False, in_full: bool = False) -> str:
+    """Return the names as a sentence lists them."""
+    listed = list(names) if in_order else sorted(names)
+    most = len(listed) if in_full else 5
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def check_also_allow(settings: PolicySettings, inventory: Inventory) -> Iterator[_Finding]:
+    """Yield the `alsoAllow` of everybody, an agent, a model or a chat that adds to no profile: it limits nothing."""
+    agents = settings.agents.values()
+    heirs = any(each.tools.profile and not each.tools.also_allow for each in agents)
+    scopes: list[tuple[str, ScopeSettings, bool]] = [("tools", settings.tools, heirs)]
+    scopes += [(f"{each.origin}.tools", each.tools, settings.tools.profile is not None) for each in agents]
+    everywhere = [(origin, each) for origin, each, _ in scopes if isinstance(each, ToolsSettings)]
+    models = [
+        (f"{origin}.byProvider.{key}", key, entry)
+        for origin, each in everywhere
+        for key, entry in each.by_provider.items()
+    ]
+    for origin, key, entry in models:
+        kin = (each for _, other, each in models if _family_of(other) == _family_of(key))
+        scopes.append((origin, entry, any(each.profile for each in kin)))
+    for chat in (chat for groups in list_chats(settings) for chat in groups.values()):
+        scopes += [(f"{chat.origin}.tools", chat.tools, False)] if chat.tools else []
+        scopes += [(f"{chat.origin}.toolsBySender.{key}", lists, False) for key, lists in chat.by_sender.items()]
+    for origin, scope, has_profile in scopes:
+        named = match_entries(scope.rule().also, inventory, permits=True)
+        brings = any(inventory.tools[name].optional for name in named) and ".groups." not in origin
+        if named and not (has_profile or scope.profile or scope.allow is not None or brings):
+            what = "there is no profile that it adds to, so that it gives and limits nothing"
+            yield "dead", f"{origin}.alsoAllow", what, "take it out"
+
+
+def _family_of(provider: str) -> str:
+    return model_family(fold_name(provider).partition("/")[0])
+
+
+def check_replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[_Finding]:
+    """Rules that stand in for a broader one and let through what it withheld."""
+    scopes: list[tuple[str, ToolsSettings]] = [("tools", settings.tools)]
+    scopes += [(f"{agent.origin}.tools", agent.tools) for agent in settings.agents.values()]
+    for origin, scope in scopes:
+        yield from _check_replaced_providers(origin, scope, inventory)
+        if origin != "tools":
+            yield from _check_replaced_profile(origin, scope, settings.tools, inventory)
+            if "plugin_only_allow" in scope.model_fields_set:
+                what = "only tools.pluginOnlyAllow counts"
+                yield ("dead", f"{origin}.pluginOnlyAllow", what, "take it out")
+            yield from _check_replaced_sandbox(origin, scope, settings.tools, inventory)
+    yield from _check_replaced_sandbox("tools", settings.tools, None, inventory)
+    for groups in list_chats(settings):
+        for id, group in groups.items():
+            yield from _check_replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
+
+
+def _check_replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[_Finding]:
+    by_fold = {fold_name(key): (key, entry) for key, entry in scope.by_provider.items()}
+    for written, (key, entry) in by_fold.items():
+        provider = written.partition("/")[0]
+        broad = next((name for name in (provider, model_family(provider)) if name in by_fold and name != written), None)
+        if broad is not None:
+            broader, wider = by_fold[broad]
+            place = f"{origin}.byProvider.{key}"
+            yield from _compare(place, entry.rule(), f"{origin}.byProvider.{broader}", wider.rule(), inventory)
+            if wider.profile is not None and entry.profile is None and PROFILES[wider.profile] is not None:
+                what = f"replaces {origin}.byProvider.{broader} and drops its profile {wider.profile!r}"
+                yield ("dropped-profile", place, what, "repeat the profile here if it is not meant")
+
+
+def _check_replaced_profile(
+    origin: str, own: ScopeSettings, top: ScopeSettings, inventory: Inventory
+) -> Iterator[_Finding]:
+    if own.profile is None or top.profile is None or own.profile == top.profile:
+        return
+    ours, theirs = PROFILES[own.profile], PROFILES[top.profile]
+    if theirs is None:
+        return
+    gained = set(inventory.tools) if ours is None else match_entries(ours, inventory)
+    if gained := gained - match_entries(theirs, inventory):
+        what = f"profile {own.profile!r} replaces tools.profile {top.profile!r} and adds {list_some(gained)}"
+        yield ("widening", f"{origin}.profile", what, "keep it if it is meant; deny the rest if it is not")
+
+
+def _check_replaced_sandbox(
+    origin: str, own: ToolsSettings, top: ToolsSettings | None, inventory: Inventory
+) -> Iterator[_Finding]:
+    lists = own.sandbox.tools
+    if "deny" not in lists.model_fields_set:
+        return
+    above, place = SANDBOX_DENY, "the built-in sandbox list"
+    if top is not None and "deny" in top.sandbox.tools.model_fields_set:
+        above, place = top.sandbox.tools.rule().deny, "tools.sandbox.tools.deny"
+    if lists.allow is None:
+        return  # the built-in allow list still leaves them out
+    own_rule = lists.rule()
+    dropped = match_entries(above, inventory) - match_entries(own_rule.deny, inventory)
+    dropped &= set(inventory.tools) - find_shut(own_rule, inventory)
+    if dropped:
+        yield _report_dropped(f"{origin}.sandbox.tools.deny", place, dropped)
+
+
+def _check_replaced_groups(group: GroupPolicy, every: GroupPolicy | None, inventory: Inventory) -> Iterator[_Finding]:
+    own = group.tools.rule() if group.tools is not None else None
+    star = next((lists for key, lists in group.by_sender.items() if key.strip() == "*"), None)
+    standard = star.rule() if star is not None else own
+    if star is not None and own is not None:
+        yield from _compare(f"{group.origin}.toolsBySender.*", star.rule(), f"{group.origin}.tools", own, inventory)
+    base, place = (star.rule(), "toolsBySender.*") if star is not None else (own, "tools")
+    if base is not None:
+        for key, lists in group.by_sender.items():
+            if key.strip() != "*":
+                origin, above = f"{group.origin}.toolsBySender.{key}", f"{group.origin}.{place}"
+                yield from _compare_denies(origin, lists.rule(), above, base, inventory)
+    if every is not None and every.tools is not None and standard is not None:
+        place = f"{group.origin}.tools" if star is None else f"{group.origin}.toolsBySender.*"
+        yield from _compare(place, standard, f"{every.origin}.tools", every.tools.rule(), inventory)
+
+
+def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[_Finding]:
+    """Yield what `rule`, which replaces `above`, lets through that `above` withheld."""
+    yield from _compare_denies(origin, rule, broader, above, inventory)
+    withheld = find_shut(above, inventory) - match_entries(above.deny, inventory)
+    if gained := withheld - find_shut(rule, inventory):
+        what = f"replaces {broader} and adds {list_some(gained, in_full=True)}"
+        yield ("widening", origin, what, "deny those here if they are not meant")
+
+
+def _compare_denies(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[_Finding]:
+    if dropped := match_entries(above.deny, inventory) - find_shut(rule, inventory):
+        yield _report_dropped(origin, f"{broader}.deny", dropped)
+
+
+def _report_dropped(origin: str, broader: str, dropped: set[str]) -> _Finding:
+    what = f"replaces {broader} and drops its deny of {list_some(dropped)}"
+    return ("dropped-deny", origin, what, "repeat the deny here if it is not meant")
