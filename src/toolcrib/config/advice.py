@@ -197,7 +197,7 @@ def _commands(loaded: Loaded) -> Iterator[Finding]:
             for name in names or ():
                 if name not in known:
                     what = f"{name!r} never runs by this list: which of its options only read is not known"
-                    remedy = f"put it under allow with the words that may run; known are {', '.join(sorted(known))}"
+                    remedy = f"move it to allow with the words that may run; known are {', '.join(sorted(known))}"
                     yield Finding("dead", "warning", f"{origin}.{key}", what, remedy)
 
 

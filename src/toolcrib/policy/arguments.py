@@ -211,7 +211,7 @@ class CallerArgumentRules:
     def asks_after(self, sources: Collection[str]) -> bool:
         """Tell whether an entry asks because of one of these sources, whatever the other arguments are."""
         tests = (test for each in self._asks for test in each.tests if test.name == TAINT)
-        return any(map(test.holds, sources) for test in tests)
+        return any(test.holds(source) for test in tests for source in sources)
 
     def _say(self, decision: Decision, by: BoundRule, reason: str) -> Verdict:
         origin = by.layer.origin

@@ -43,7 +43,8 @@ def check_guests(settings: PolicySettings) -> Iterator[GuestFinding]:
 
 def advise_identity(lists: ScopeSettings | None = None) -> str:
     """Return what to write for a name that anyone can take, and what it brings: a name alone lifts no guest's bound."""
-    return "use id: or e164:" + ("" if lists and not lists.gives else ", and they have all that is allowed here")
+    brings = "they have all that is allowed here, and " if lists is None or lists.gives else ""
+    return f"use id: or e164:; {brings}others of that name are not meant any more"
 
 
 def _list_silent(settings: PolicySettings) -> Iterator[tuple[str, RuleSettings | None]]:

@@ -117,7 +117,7 @@ def _check_replaced_profile(
     if theirs is None:
         return
     gained = set(inventory.tools) if ours is None else match_entries(ours, inventory)
-    if gained := gained - match_entries(theirs, inventory):
+    if gained := gained - match_entries(theirs, inventory) - match_entries(own.rule().deny, inventory):
         what = f"profile {own.profile!r} replaces tools.profile {top.profile!r} and adds {list_some(gained)}"
         yield ("widening", f"{origin}.profile", what, "keep it if it is meant; deny the rest if it is not")
 
