@@ -8,9 +8,10 @@ import pytest
 
 import toolcrib
 from tests.doors.world import ask
-from toolcrib import Caller
+from toolcrib import Caller, Sender
 from toolcrib.config.load import load
 from toolcrib.define.errors import ConfigError
+from toolcrib.policy.trial import Claim
 
 Json = dict[str, Any]
 
@@ -33,7 +34,7 @@ NARROWS: list[tuple[str, Any]] = [
     ("agents/defaults/tools", {"deny": ["exec"]}),
     ("agents/defaults/skills", ["one"]),
     ("tools/sessions/visibility", "self"),
-    ("tools/toolsBySender", {"id:7": {"deny": ["exec"]}}),
+    ("agents/entries/dev/tools/toolsBySender", {"id:7": {"deny": ["exec"]}}),
     ("tools/media/audio/enabled", False),
     ("commands/allowFrom", {"*": ["7"]}),
     ("skills/entries/one/enabled", False),
@@ -122,3 +123,34 @@ def test_where_our_default_is_stricter_than_theirs_the_answer_says_so(
     asked = ("explain", "exec", "--config", str(file), "--channel", "telegram", "--sender", "id:666")
     assert "OpenClaw has no such default" in ask(capsys, *asked).out
     assert "OpenClaw" not in ask(capsys, "explain", "exec", "--config", str(file)).out
+
+
+SESSIONS = "sessions_list"
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_rules_by_sender_hold_wherever_somebody_writes(foreign: bool) -> None:
+    key = "channel:telegram:7" if foreign else "telegram:id:7"
+    rules = {key: {"deny": ["message"]}, "username:bob": {"deny": ["message"]}, "*": {"deny": [SESSIONS]}}
+    config = {"tools": {"toolsBySender": rules}, "channels": {"telegram": {"groups": {"-1": {}}}, "discord": {}}}
+    crib = toolcrib.open(load(config, {}, openclaw=foreign), env={}, import_plugins=False)
+
+    def told(**who: Any) -> tuple[str, str]:
+        verdicts = crib.belt(Caller(**who)).verdicts
+        return verdicts["message"].decision, verdicts[SESSIONS].decision
+
+    seven, bob = Sender(id="7"), Sender(id="8", username="Bob")
+    for group in (None, "-1"):
+        assert told(channel="telegram", group=group, sender=seven) == ("deny", "allow")
+        assert told(channel="discord", group=group, sender=seven) == ("allow", "deny")
+        assert told(channel="telegram", group=group, sender=bob) == ("deny", "allow")
+    assert told() == told(sender=seven) == ("allow", "deny")
+    assert told(owner=True) == ("allow", "allow")  # at hand, and no sender
+    assert told(channel="telegram", sender=Sender(id="7"), agent="other", owner=True) == ("deny", "allow")
+    verdict = crib.belt(Caller(channel="discord", sender=seven)).verdicts[SESSIONS]
+    assert (verdict.layer, verdict.origin) == ("global", "tools.toolsBySender.*")
+    (held, found) = (crib.view().prove(Claim(entry=SESSIONS, excepting=each)) for each in (EXCEPT, EXCEPT[:1]))
+    assert (held.counterexample is None, found.counterexample is None) == (True, False)
+
+
+EXCEPT = ("owner", "telegram:id:7", "username:bob")

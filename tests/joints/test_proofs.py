@@ -133,6 +133,10 @@ def rules(chance: random.Random, keys: list[str]) -> dict[str, Any]:
     }
 
 
+def everywhere(chance: random.Random, keys: list[str]) -> dict[str, Any]:
+    return {"toolsBySender": rules(chance, keys)["toolsBySender"]} if chance.random() < 0.4 else {}
+
+
 def openclaw_door(chance: random.Random) -> dict[str, Any]:
     found = {
         "dmPolicy": chance.choice(["open", "allowlist", "disabled", "pairing"]),
@@ -154,7 +158,7 @@ def openclaw_file(chance: random.Random) -> dict[str, Any]:
         "agents": {"list": [{"id": "main"}, {"id": "desk", "tools": chance.choice(LISTS)}]},
         "bindings": [{"agentId": "desk", "match": {"channel": "telegram", "peer": peer}}],
         "session": {"dmScope": chance.choice(["main", "per-peer", "per-channel-peer"])},
-        "tools": chance.choice(LISTS),
+        "tools": {**chance.choice(LISTS), **everywhere(chance, [*KEYS, "channel:telegram:7"])},
     }
 
 
@@ -168,7 +172,7 @@ def native_file(chance: random.Random) -> dict[str, Any]:
         "owners": chance.sample(["irc/work:id:7", "telegram:id:9", "id:1"], 1),
         "roles": {"staff": chance.sample(["irc/work:id:9", "irc:id:9", "telegram:id:7"], 1)},
         "people": {"ann": {"is": ["irc/work:id:ann", "telegram:id:9"]}},
-        "tools": chance.choice(LISTS),
+        "tools": {**chance.choice(LISTS), **everywhere(chance, FULL)},
     }
 
 
@@ -178,7 +182,7 @@ def anybody(chance: random.Random) -> Caller:
 
     sender = Sender(id=pick("7", "9", "bob", "ann", "1"), e164=pick("+1555"), username=pick("bob"), name=pick("bob"))
     return Caller(
-        channel=chance.choice(["telegram", "irc"]), account=pick("work", "Work", "home", "other", "default"),
+        channel=chance.choice(["telegram", "irc", None]), account=pick("work", "Work", "home", "other", "default"),
         group=pick("-1", "-2", "-5"), sender=sender, agent=pick("main", "desk"),
     )  # fmt: skip
 

@@ -57,6 +57,8 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
     }
     if _WHOLE_PATH.search(json.dumps(told["settings"])):  # else it does not matter where the workspace lies
         told["settings"]["roots"] = dict(settings.roots)
+    if settings.by_sender:
+        told["settings"]["bySender"] = {key: _section(lists) for key, lists in settings.by_sender.items()}
     return told
 
 
@@ -84,6 +86,9 @@ def settings_from(snapshot: _Json) -> policy.PolicySettings:
         narrowed=snapshot.get("narrowed"),
         only=None if snapshot.get("only") is None else tuple(snapshot["only"]),
         bounds=tuple(_bound_from(each) for each in snapshot.get("bounds", ())),
+        by_sender={
+            key: policy.ScopeSettings.model_validate(each) for key, each in snapshot.get("bySender", {}).items()
+        },
         bounds_guests=_BOUNDED.get(bounded := snapshot.get("boundsGuests", False), bounded),
         guests=policy.GUESTS.validate_python(snapshot.get("guests", "messaging")),
         roots={id: tuple(names) for id, names in snapshot.get("roots", {}).items()},

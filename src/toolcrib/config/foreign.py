@@ -39,6 +39,7 @@ TABLE: tuple[_Row, ...] = (
     _Row("agents.entries.*.default", "followed", _ASKED),
     _Row("bindings", "followed", _ASKED),
     _Row("session.dmScope", "followed", _ASKED),
+    _Row("tools.toolsBySender", "followed", "it is the same key here"),
     _Row("tools.elevated", "followed", _ASKED),
     *(_Row(f"channels.*.{key}", "followed", _ASKED) for key in ("dmPolicy", "groupPolicy", "allowFrom", "dm")),
     _Row("channels.*.groupAllowFrom", "followed", _ASKED),

@@ -405,6 +405,7 @@ def _policy(config: settings.Config, origin: _Origin) -> policies.PolicySettings
     own = {session.to_agent(id): _spell_folder(each.workspace) for id, each in config.list_agents() if each.workspace}
     return policies.PolicySettings(
         guests=config.tools.guests,
+        by_sender=config.tools.tools_by_sender,
         tools=_with_small_belts(config),
         agents={
             session.to_agent(agent.id or str(key)): policies.AgentPolicy(

@@ -6,6 +6,7 @@ never dropped silently; what toolcrib has no use for is left out and told; what 
 check to complain about.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -201,7 +202,8 @@ def _senders(rules: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str,
         elif counts != key:
             notes.eclipsed.append(((*path, key), (*path, counts)))
         else:
-            told[key] = lists(rule, (*path, key), notes)
+            # of one channel; here it is spelled otherwise
+            told[re.sub(r"(?i)^\s*channel:([^:]+):(?=.)", r"\1:id:", key)] = lists(rule, (*path, key), notes)
     return told
 
 
@@ -212,6 +214,8 @@ def from_openclaw(document: Document) -> Translated:
     told["tools"] = _tools(told.get("tools", {}), ("tools",), notes)
     if isinstance(told["tools"], dict):
         told["tools"]["pluginOnlyAllow"] = "additive"
+        if isinstance(by_sender := told["tools"].get("toolsBySender"), Mapping):
+            told["tools"]["toolsBySender"] = _senders(by_sender, ("tools", "toolsBySender"), notes)
         _web(told, notes)
     if isinstance(told.get("models"), Mapping):
         told["models"] = _models(told["models"], notes)

@@ -24,6 +24,7 @@ from toolcrib.policy.settings import (
     ListSettings,
     PolicySettings,
     SandboxMode,
+    ScopeSettings,
     Section,
     ToolsSettings,
 )
@@ -71,6 +72,7 @@ from .values import (
     OwnerName,
     RoleName,
     Seconds,
+    SenderName,
     Str,
     ToolName,
     Url,
@@ -227,6 +229,7 @@ class SharedToolSettings(ToolSettings):
     aliases: Mapping[ToolName, ToolName] = Field(default_factory=dict)
     names: Literal["own", "claude-code"] = "own"
     guests: Guests = "messaging"
+    tools_by_sender: Mapping[SenderName, ScopeSettings] = Field(default_factory=dict, alias="toolsBySender")
     agent_to_agent: AgentToAgentSettings = Field(default=AgentToAgentSettings(), alias="agentToAgent")
 
 

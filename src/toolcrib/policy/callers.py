@@ -112,12 +112,18 @@ def _unlike(word: str, taken: Iterable[str]) -> str:
 
 def list_places(policies: Sequence[PolicySettings], named: _Named) -> Iterator[Caller]:
     """Yield one caller for every direct message and group chat, with every sender that is told apart there."""
-    for channel in dict.fromkeys((*(name for policy in policies for name in policy.channels), *named)):
+    everywhere = [key for policy in policies for key in policy.by_sender]
+    if everywhere:  # what bounds senders wherever they write bounds those without a channel, too
+        members = [each for policy in policies for each in chain(*policy.roles.values())]
+        yield from (Caller(sender=each) for each in _list_senders([], [*everywhere, *members]))
+    channels = [*(name for policy in policies for name in policy.channels), *named]
+    channels += filter(None, (sender_key(each).channel for each in everywhere))
+    for channel in dict.fromkeys(channels):
         owns = [policy.channels[channel] for policy in policies if channel in policy.channels]
         there = named.get(channel, ChannelNames())
         owners = [*(policy.owners for policy in policies), *(own.owners for own in owns)]
         members = (each for policy in policies for each in (*policy.roles.values(), map(str, policy.people)))
-        known = [*chain.from_iterable((*owners, *members)), *there.senders]
+        known = [*chain.from_iterable((*owners, *members)), *there.senders, *everywhere]
         keys = [key for own in owns for each in _list_chats(own) for key in each.by_sender]
         full = [each for each in (*known, *keys) if sender_key(each).channel == channel]
         named_there = (*(name for own in owns for name in own.accounts), *there.accounts)

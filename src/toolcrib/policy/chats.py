@@ -32,9 +32,16 @@ TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
 
 
 def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:
-    """Yield what the caller's own chat says, each an AND what the chats of its parents say, and what bounds guests."""
+    """Yield what the caller's own chat says, each an AND what the chats of its parents say, and what bounds guests.
+
+    Before that comes what bounds a sender wherever they write, but for the owner who wrote nothing and is at hand.
+    """
     for name, _, groups in _list_chats(who):
         yield from _first_group_layers(groups, who, name=name)
+    is_here = who.is_owner and who.caller.channel is None and who.caller.sender is None
+    if who.settings.by_sender and not is_here:
+        everywhere = GroupPolicy(origin="tools", by_sender=who.settings.by_sender)
+        yield from _first_group_layers((everywhere,), who, name="global")
     if not who.is_owner and who.settings.bounds_guests != "nowhere":
         yield from _guest_layers(who)
 

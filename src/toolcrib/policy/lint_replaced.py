@@ -37,6 +37,8 @@ def list_chats(settings: PolicySettings) -> Iterator[Mapping[str, GroupPolicy]]:
             yield {"direct messages": channel.direct}
         yield channel.groups
         yield from channel.accounts.values()
+    if settings.by_sender:
+        yield {"everywhere": GroupPolicy(origin="tools", by_sender=settings.by_sender)}
 
 
 def list_some(names: Iterable[str], *, in_order: bool = False, in_full: bool = False) -> str:

@@ -328,6 +328,7 @@ class PolicySettings:
     counts for callers without one, and for the one channel that connects: `bare`, "" for none. `ids` are what channels
     say of theirs.
 
+    `by_sender` is what bounds a sender wherever they write, by `tools.toolsBySender`.
     `mandates` are the agents that can be subagents, with the list of tools that each declares, None for no limit.
     `narrowed` is a profile, `only` are the tools and `bounds` the layers of a job that bound everybody, besides what is
     written in the file. `roots` are the names of the folder of each agent that has its own, "" those of everybody's.
@@ -350,6 +351,7 @@ class PolicySettings:
     narrowed: str | None = None
     only: tuple[str, ...] | None = None
     bounds: tuple[Layer, ...] = ()
+    by_sender: Mapping[str, ScopeSettings] = field(default_factory=dict)
     guests: Guests = "messaging"
     bounds_guests: Literal["everywhere", "direct", "nowhere"] = "everywhere"
     roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
