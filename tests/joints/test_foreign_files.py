@@ -9,7 +9,9 @@ import pytest
 import toolcrib
 from tests.doors.world import ask
 from toolcrib import Caller, Sender
+from toolcrib.config.foreign import refuse_unfollowed
 from toolcrib.config.load import load
+from toolcrib.define.channel import HeardMessage
 from toolcrib.define.errors import ConfigError
 from toolcrib.policy.trial import Claim
 
@@ -25,6 +27,8 @@ def nested(path: str, value: Any) -> Json:
 NARROWS: list[tuple[str, Any]] = [
     ("channels/telegram/groups/-2/enabled", False),
     ("channels/discord/guilds/1/users", ["7"]),
+    ("channels/discord/dm/enabled", False),
+    ("channels/discord/dm/groupChannels", ["g"]),
     ("channels/discord/guilds/1/channels/ops/users", ["7"]),
     ("channels/discord/guilds/1/channels/ops/roles", ["r"]),
     ("channels/discord/guilds/1/channels/general/allow", False),
@@ -97,9 +101,10 @@ def test_a_gateway_with_a_channel_does_not_start_on_rules_that_only_explain_foll
 ) -> None:
     file = tmp_path / "openclaw.json"
     telegram = {"botToken": "7:x", "groupPolicy": "allowlist", "groupAllowFrom": ["7"]}
-    file.write_text(json.dumps({"channels": {"telegram": telegram}}))
+    bound = [{"agentId": "dev", "match": {"channel": "telegram"}}]
+    file.write_text(json.dumps({"channels": {"telegram": telegram}, "bindings": bound}))
     told = ask(capsys, "gateway", "--config", str(file), "--port", "0")
-    assert (told.code, "--ignore channels.telegram.groupPolicy" in told.err) == (2, True)
+    assert (told.code, "--ignore bindings" in told.err) == (2, True)
     assert ask(capsys, "explain", "read", "--config", str(file)).code == 0
 
 
@@ -154,3 +159,36 @@ def test_rules_by_sender_hold_wherever_somebody_writes(foreign: bool) -> None:
 
 
 EXCEPT = ("owner", "telegram:id:7", "username:bob")
+
+
+ANN, BOB = Sender(id="7"), Sender(id="8", username="bob")
+LISTED = {"groupPolicy": "allowlist", "groupAllowFrom": ["tg:7"], "groups": {"*": {"requireMention": False}}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("telegram", "group", "ann", "bob"),
+    [
+        (LISTED, "-1", True, False),
+        ({**LISTED, "groupAllowFrom": [], "allowFrom": ["@bob"]}, "-1", False, True),
+        ({**LISTED, "groupPolicy": "disabled"}, "-1", False, False),
+        ({**LISTED, "groupPolicy": "open"}, "-1", True, True),
+        ({**LISTED, "accounts": {"default": {"groupPolicy": "disabled"}}}, "-1", False, False),
+        ({**LISTED, "dmPolicy": "open", "allowFrom": ["*"]}, "", True, True),
+        ({"dmPolicy": "allowlist", "allowFrom": ["7"]}, "", True, False),
+        ({"dmPolicy": "open", "allowFrom": ["*"], "dm": {"policy": "disabled"}}, "", True, True),
+    ],
+)
+async def test_a_channel_lets_in_whom_an_openclaw_file_lets_in_and_explain_says_the_same(
+    telegram: Json, group: str, ann: bool, bob: bool
+) -> None:
+    loaded = load({"channels": {"telegram": {"botToken": "7:x", **telegram}}}, {}, openclaw=True)
+    refuse_unfollowed(loaded.document, loaded.translated.ignored, (), serves=True)
+    async with toolcrib.open(loaded, env={}, import_plugins=False) as crib:
+        for who, is_in in ((ANN, ann), (BOB, bob)):
+            message = HeardMessage(id="1", chat="c", sender=who, kind="group" if group else "dm", group=group, text="x")
+            caller = (await crib.channels.admission.judge("telegram", message)).caller
+            asked = Caller(channel="telegram", group=group or None, sender=who)
+            route = crib.view().route(asked)
+            assert (caller is not None, route.refusal is None) == (is_in, is_in)
+            assert bool(await crib.channels.admission.explain_refusal(asked, "")) is not is_in

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
 from toolcrib.define.errors import ConfigError
-from toolcrib.policy.lint import Finding
+from toolcrib.policy.lint import Finding, Level
 
 from .openclaw import locate
 from .positions import KeyPath, format_path
@@ -31,6 +31,7 @@ def _shuts_groups(value: Any) -> bool:
 
 
 _ASKED = "explain, who and promises follow it; calls do not"
+_ADMITTED = "explain, who, promises and channels follow it"
 RULES = "write rules in tools, agents or channels that take the same away"
 _PEOPLE = "write toolsBySender: the people's own rules, and '*': {deny: ['*']}"
 # Key paths with dots, of which the first that fits counts where its value says something.
@@ -41,8 +42,9 @@ TABLE: tuple[_Row, ...] = (
     _Row("session.dmScope", "followed", _ASKED),
     _Row("tools.toolsBySender", "followed", "it is the same key here"),
     _Row("tools.elevated", "followed", _ASKED),
-    *(_Row(f"channels.*.{key}", "followed", _ASKED) for key in ("dmPolicy", "groupPolicy", "allowFrom", "dm")),
-    _Row("channels.*.groupAllowFrom", "followed", _ASKED),
+    *(_Row(f"channels.*.{key}", "followed", _ADMITTED)
+      for key in ("dmPolicy", "groupPolicy", "allowFrom", "groupAllowFrom", "dm.policy")),
+    _Row("channels.*.dm.groupChannels", "narrows", "name the groups that are meant in groups"),
     _Row("gateway.auth", "equivalent", "gateway.auth: {mode, token or password}"),
     _Row("gateway.bind", "equivalent", "gateway.bind: loopback, lan or an address"),
     _Row("hooks.token", "equivalent", "hooks.NAME.token"),
@@ -99,7 +101,7 @@ def refuse_unfollowed(
     Where strangers are served nothing follows what explain and who follow, either.
     """
     for key, path, row in _list_rows(document, ignored):
-        if row.fate != "narrows" and not (serves and row.fate == "followed"):
+        if row.fate != "narrows" and not (serves and row.words == _ASKED):
             continue
         if not any(_is_within(key, each) for each in accepted):
             words = row.words if row.fate == "narrows" else RULES
@@ -120,7 +122,9 @@ def find_ignored(document: Document, ignored: Iterable[KeyPath]) -> Iterator[Fin
                 what = "takes something away in OpenClaw, and is not followed here"
                 yield Finding("ignored", "warning", key, what, row.words)
             case "followed":
-                yield Finding("ignored", "warning", key, f"decides about access in OpenClaw; {row.words}", RULES)
+                level: Level = "warning" if row.words == _ASKED else "note"
+                remedy = RULES if level == "warning" else "nothing to do"
+                yield Finding("ignored", level, key, f"decides about access in OpenClaw; {row.words}", remedy)
             case "equivalent":
                 yield Finding("ignored", "note", key, "toolcrib has another key for this", f"write {row.words}")
             case _:

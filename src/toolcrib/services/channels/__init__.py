@@ -83,7 +83,7 @@ class Channels:
     ) -> None:
         self.core, self.store, self._kinds, self.outbox = core, store, kinds, Outbox(core.state)
         self.admission, self._revocations = (
-            Admission(core.settings, store, core.stores.sessions),
+            Admission(core.settings, store, core.stores.sessions, lambda who: core.view_of(None).explain_refusal(who)),
             core.find(Revocations),
         )
         self._revocations.add_door(CHANNEL_DOOR, self.admission.explain_refusal)

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -40,15 +41,22 @@ class Guest(NamedTuple):
 class Admission:
     """Decides about the messages of all channels."""
 
-    def __init__(self, settings: SettingsSource, store: MessageStore, sessions: SessionStore) -> None:
+    def __init__(
+        self,
+        settings: SettingsSource,
+        store: MessageStore,
+        sessions: SessionStore,
+        find_refusal: Callable[[Caller], str] = lambda _: "",
+    ) -> None:
         self._settings, self._store, self._sessions, self._now = settings, store, sessions, time.time
+        self._find_refusal = find_refusal  # where an OpenClaw file does not let somebody in
         self._pairing = asyncio.Lock()  # a message still being judged takes back nobody's yes
 
     async def judge(self, channel: str, message: HeardMessage) -> Guest:
         """Return who a message is from, as far as it is answered."""
         own = self._find_settings(channel)
         caller = Caller(channel=channel, sender=message.sender, group=message.group or None, door=CHANNEL_DOOR)
-        if own is None or not (message.sender.id or message.sender.e164):
+        if own is None or not (message.sender.id or message.sender.e164) or self._find_refusal(caller):
             return Guest(None)
         if message.kind != "dm":
             is_answered = self._answers_group(own, message)
@@ -71,6 +79,8 @@ class Admission:
         own = self._find_settings(caller.channel or "")
         if own is None or not own.connects:
             return "their channel is switched off"
+        if refused := self._find_refusal(caller):
+            return refused
         if caller.group is not None:
             return "" if find_group(own, caller.group) else "their group is answered no more"
         return "" if await self._knows(own, caller) else "they may not write there any more"
