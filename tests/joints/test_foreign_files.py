@@ -191,4 +191,7 @@ async def test_a_channel_lets_in_whom_an_openclaw_file_lets_in_and_explain_says_
             asked = Caller(channel="telegram", group=group or None, sender=who)
             route = crib.view().route(asked)
             assert (caller is not None, route.refusal is None) == (is_in, is_in)
+            own = loaded.document.value["channels"]["telegram"].get("accounts", {}).get("default", {})
+            where = "channels.telegram.accounts.default." if own else "channels.telegram."
+            assert route.refusal is None or route.refusal[1].startswith(where)
             assert bool(await crib.channels.admission.explain_refusal(asked, "")) is not is_in

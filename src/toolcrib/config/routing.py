@@ -1,6 +1,6 @@
 """Where an OpenClaw file sends a caller, and whether it lets them in: `bindings`, `dmScope`, policies, allow lists."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -62,8 +62,13 @@ def route_caller(document: Document, caller: Caller) -> Route:
     name = next((key for key in _section(raw, "channels") if session.to_channel(key) == channel), channel)
     own = _section(raw, "channels", name)
     accounts, meant = _section(own, "accounts"), fold_name(caller.account or "default")
-    own = {**own, **_section(accounts, next((each for each in accounts if fold_name(each) == meant), meant))}
-    refusal = _refuse(own, caller, f"channels.{name}", doubts)
+    account = next((each for each in accounts if fold_name(each) == meant), meant)
+    theirs = _section(accounts, account)
+
+    def place_of(key: str) -> str:
+        return f"channels.{name}.{f'accounts.{account}.' if key in theirs else ''}{key}"
+
+    refusal = _refuse({**own, **theirs}, caller, place_of, doubts)
     elevated = _section(raw, "tools", "elevated")
     if elevated.get("enabled") is not False and _is_among(caller.sender, _section(elevated, "allowFrom").get(channel)):
         doubts.append(
@@ -169,7 +174,7 @@ def _direct_key(raw: Mapping[str, Any], caller: Caller, agent: str, channel: str
 
 
 def _refuse(
-    own: Mapping[str, Any], caller: Caller, origin: str, doubts: list[tuple[str, str]]
+    own: Mapping[str, Any], caller: Caller, place_of: Callable[[str], str], doubts: list[tuple[str, str]]
 ) -> tuple[LayerName, str, str] | None:
     """Return where and why the channel does not let a message of this caller in."""
     layer: LayerName = "group" if caller.group is not None else "direct"
@@ -180,14 +185,14 @@ def _refuse(
         key, policy = "dmPolicy", own.get("dmPolicy", inner.get("policy", "pairing"))
         allowed = own.get("allowFrom", inner.get("allowFrom"))
     if policy == "disabled":
-        return layer, f"{origin}.{key}", "no message gets in"
+        return layer, place_of(key), "no message gets in"
     if policy == "open" or _is_among(caller.sender, allowed):
         return None
     if policy == "allowlist" and caller.sender is not None:
-        return layer, f"{origin}.{key}", "allowlist, and this sender is not on the list"
+        return layer, place_of(key), "allowlist, and this sender is not on the list"
     known = {"pairing": "who is paired stands elsewhere", None: "whom that lets in is for OpenClaw to say"}
     why = known.get(policy, "who writes decides whether it gets in")
-    doubts.append(("", f"{origin}.{key} is {policy or 'not set'}: {why}"))
+    doubts.append(("", f"{place_of(key)} is {policy or 'not set'}: {why}"))
     return None
 
 
