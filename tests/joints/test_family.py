@@ -38,7 +38,7 @@ async def test_a_member_chats_has_a_picture_looked_at_and_searches_and_reads_not
         ("b", "web_search", '{"query": "cake"}'),
         ("c", "read", '{"path": "private.png"}'),
     )
-    config = {"box": box, **{name: told[name] for name in ("tools", "roles", "owners") if name in told}}
+    config: dict[str, Any] = {"box": box, **{name: told[name] for name in ("tools", "roles", "owners") if name in told}}
     async with person_world(tmp_path, Say(calls=calls), Say(text="hello, Mia"), config=config) as world:
         (tmp_path / "work" / "private.png").write_bytes(PNG)
         file = Attachment("f", "cat.png")

@@ -192,7 +192,8 @@ async def _prepare(
         if pipeline.rejudge is not None and (now := pipeline.rejudge(belt, ctx)) is not belt:
             again = await _judge_again(now, tool, ctx, args, questions, pipeline, deadline, judged)
             ctx, args, judged, files = again
-    for each in filter(None, (judged, granted, files)):
+    bounds: tuple[ArgumentJudgement | ReachedFiles | None, ...] = (judged, granted, files)
+    for each in filter(None, bounds):
         ctx = each.confine(ctx)
     if slot:
         deadline.give(None)

@@ -81,12 +81,13 @@ class ReachedFiles:
 
     async def may_take(self, workspace: Workspace, way: Way, path: str) -> bool:
         """Tell whether a file is this person's, or is not there yet and about to be."""
-        if await self._ctx.ports.owns(path):
-            return True
+        if (is_theirs := await self._ctx.ports.owns(path)) or way == "read":
+            return is_theirs
         try:
-            return way == "write" and not await workspace.stat(path)
+            await workspace.stat(path)
         except ToolError as error:
             return error.code == "not_found"
+        return False
 
     def check(self, way: Way, path: str) -> None:
         """Refuse what the caller may not do with a file; one that a human would be asked about was not shown."""
