@@ -106,6 +106,7 @@ class Household:
     attachments: dict[str, bytes] = field(default_factory=dict)
     count: int = 0
     group: str = "-500"
+    guest_key: str = ""
 
     async def write(self, who: str, text: str, *, group: str = "", forwarded: str = "", file: str = "") -> None:
         """Have somebody write, and wait until they are answered."""
@@ -247,6 +248,8 @@ async def household(folder: Path, whom: str) -> AsyncIterator[Household]:
             box.fetch = fetch  # type: ignore[method-assign]  # a channel of the test's
             crib.approvals.on_question(home.answer)
             await crib.channels.open()
+            await home.write(GUEST, "Hello.")
+            (home.guest_key,) = await home.list_sessions()
             yield home
 
 
@@ -295,8 +298,7 @@ async def live_day(home: Household, day: int, orders: list[Order]) -> None:
     await home.write(GUEST, f"{planted.get('title', 'Hello.')} It is me. {planted.get('guest', '')}")
     await home.write(GUEST, f"Tell Ann this. {planted.get('history', '')}")
     await home.write(OWN, "Who wrote? DO sessions_list messageLimit=3 | limit=2 ;")
-    guest = next(each for each in await home.list_sessions() if ":dm:" in each and ":before:" not in each)
-    await home.write(OWN, f"What did they say? DO sessions_history sessionKey={guest} ;")
+    await home.write(OWN, f"What did they say? DO sessions_history sessionKey={home.guest_key} ;")
     # what the owner wants done now and then
     if day % 7 == 3:
         await home.work_at_terminal(day, "Build it. DO exec command=make build ;")
