@@ -8,6 +8,7 @@ only say that they ran. It is made in milliseconds, where a crib takes thirty.
 import asyncio
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from toolcrib.backends.models.known import KNOWN
 from toolcrib.backends.stores.memory import MemoryRecord
 from toolcrib.config.load import SettingsInForce, load
 from toolcrib.define.approval import Question
-from toolcrib.define.caller import OWNER, Caller
+from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.context import Ctx, Ports
 from toolcrib.define.egress import EgressRules, read_url
 from toolcrib.define.errors import ToolError
@@ -68,6 +69,9 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("forecast", {"city": "Kyiv", "days": 3}),
     ("forecast", {"city": "Lviv", "days": 9}),
     ("session_status", {}),
+    ("exec", {"command": "cat src/a.py docs/a.md"}),
+    ("message", {"action": "send", "target": "ann", "message": "x"}),
+    ("message", {"action": "send", "to": "bob", "message": "x"}),
 )
 CONDITIONS: tuple[dict[str, Any], ...] = (
     *worlds.CONDITIONS,
@@ -96,11 +100,27 @@ FITTING: tuple[dict[str, Any], ...] = (
     {"tool": "forecast", "when": {"days": {"min": 5}}},
     {"tool": "weather", "when": {"city": {"in": ["KYIV", "Odesa"]}}},
     {"tool": "*", "when": {"taint": "web:*"}},
+    {"tool": "*", "when": {"path": "src/**"}},
+    {"tool": "*", "when": {"url": "*.example.com"}},
+    {"tool": "*", "when": {"to": "ann"}},
+    {"tool": "effect:execute", "when": {"command": "cat *"}},
+    {"tool": "effect:send", "when": {"to": {"in": ["ann", "eve"]}}},
+)
+JURY = ("41", "42", "43")  # who answer, and never call
+BY: tuple[dict[str, Any], ...] = (
+    {"by": ["owner"]},
+    {"by": ["id:41"]},
+    {"by": ["owner", "role:jury"]},
+    {"by": ["role:jury"], "count": 2},
+    {"by": ["id:41", "id:43"], "count": 2},
 )
 ALIASES = {"fetch_page": "web_fetch", "look_up": "web_search", "read_it": "read"}
 HOSTS = ("*.example.com", "a.example.com", "example.org", "10.0.0.0/8")
-SOURCES = ("web:example.org/page", "mcp:files", "message:telegram")
-TAINTED = ("*", "web:*", "mcp", "message:*")
+SOURCES = (
+    "web:example.org/page", "mcp:files", "message:telegram", "message:forwarded/telegram", "file:inbox/a.txt",
+    "agent:clerk after web:example.org/page and mcp:files",
+)  # fmt: skip
+TAINTED = ("*", "web:*", "mcp", "message:*", "message:forwarded/*", "file", "agent")
 SUBJECTS = (None, "sender", "agent", "id:7", "id:8", "agent:dev", "agent:main", "role:kin", "role:crew")
 WORDS: tuple[Word, ...] = get_args(Word)
 KEYS = tuple(sorted({key for each in KNOWN.values() for key in each.keys}))
@@ -115,6 +135,12 @@ def entry(chance: random.Random) -> Any:
 def outside_entry(chance: random.Random) -> Any:
     named = chance.choice(worlds.ENTRIES)
     return named if worlds.coin(chance) else {"tool": named, "taint": chance.choice(TAINTED)}
+
+
+def by_others(chance: random.Random) -> dict[str, Any]:
+    """An entry that asks, and says who answers."""
+    fitting = chance.choice((*FITTING, {"tool": chance.choice(("read", "write", "group:web", "exec", "message"))}))
+    return {**fitting, **chance.choice(BY)}
 
 
 def quota(chance: random.Random) -> dict[str, Any]:
@@ -155,6 +181,9 @@ def config(chance: random.Random) -> dict[str, Any]:
             if name in lists and chance.random() < 0.3:
                 lists[name] = [*lists[name], entry(chance)]
     if worlds.coin(chance):
+        made["roles"] = {**made.get("roles", {}), "jury": [f"id:{each}" for each in JURY]}
+        tools["ask"] = [*tools.get("ask", ()), *(by_others(chance) for _ in range(chance.randint(1, 2)))]
+    if worlds.coin(chance):
         tools["aliases"] = {name: ALIASES[name] for name in worlds.some(chance, tuple(ALIASES), 3)}
     if worlds.coin(chance):
         tools["hosts"] = {"deny": worlds.some(chance, HOSTS, 2)}
@@ -194,6 +223,8 @@ def world(chance: random.Random) -> World:
         caller = replace(
             caller, sandboxed=False, parents=(), session=chance.choice((None, "agent:dev:main", "agent:main:a"))
         )
+    if chance.random() < 0.2:  # a job, made through one model and done by another
+        caller = replace(caller, made_through=(chance.choice(("openai:gpt", "anthropic:other", "ollama:tiny")),))
     near = tuple(each for each in range(len(CALLS)) if CALLS[each][0] == CALLS[at][0])
     return World(
         config=config(chance),
@@ -268,7 +299,7 @@ class House:
             MemoryApprovals(),
             is_owner=lambda caller: is_owner(self.policy, caller),
             can_lend=lambda call, binding: None if call.name != "exec" else "exec can run something else",
-            terms=ApprovalTerms(longest_grant=900.0),
+            terms=ApprovalTerms(longest_grant=900.0, policy=lambda: self.policy),
             now=lambda: self.clock[0],
             record=self.record,
         )
@@ -358,11 +389,13 @@ class House:
         return Came(False, denied[-1].by if denied else "", result.details["code"])
 
     async def _answer(self, question: Question, said: Any, how: dict[str, Any]) -> None:
+        """Answer as the owner, and where that is not enough as each of the others; nothing longer than it may be."""
         owner = replace(OWNER, owner=True)
-        try:
-            await self.approvals.answer(owner, question.id, said, **how)
-        except ToolError:  # nothing longer than once may be said to it
-            await self.approvals.answer(owner, question.id, "once")
+        for who, word, more in ((owner, said, how), (owner, "once", {}), *(juror(each) for each in JURY)):
+            with suppress(ToolError):
+                told = await self.approvals.answer(who, question.id, "no" if said == "no" else word, **more)
+                if told["state"] != "pending":
+                    return
 
     async def live(self) -> None:
         """Let happen what happened before the call: what was granted, and what was called."""
@@ -388,6 +421,10 @@ class House:
         own = self.belts.belt_for(self.world.caller).find(name) or name
         given: Any = args
         return await self.toolbox.explain(self.world.caller, own, "main", args=given)
+
+
+def juror(id: str) -> tuple[Caller, str, dict[str, Any]]:
+    return Caller(sender=Sender(id=id)), "once", {}
 
 
 def hook(word: Word) -> Hook:

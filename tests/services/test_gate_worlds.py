@@ -18,7 +18,7 @@ from toolcrib.backends.stores.record import body_of
 from toolcrib.define.caller import OWNER
 from toolcrib.define.record import Judged
 
-from .gate_worlds import CALLS, RANKS, WORDS, Came, House, World, entry, outside_entry, quota, world
+from .gate_worlds import CALLS, JURY, RANKS, WORDS, Came, House, World, by_others, entry, outside_entry, quota, world
 
 CAMPAIGN, CHUNKS = 100_000, 100
 BLOCKED = {"argument": "denied", "taint": "blocked"}  # by a layer that speaks about a call before guards are heard
@@ -94,6 +94,18 @@ def a_member_of_a_denied_role(base: World, chance: random.Random) -> World:
     return replace(base, config={**base.config, "roles": roles, "channels": {**channels, "telegram": telegram}})
 
 
+def one_more_ask_of_others(base: World, chance: random.Random) -> World:
+    roles = {**base.config.get("roles", {}), "jury": [f"id:{each}" for each in JURY]}
+    path = chance.choice(worlds.rule_paths(base.config))
+    return replace(base, config=worlds.with_more({**base.config, "roles": roles}, path, by_others(chance), "ask"))
+
+
+def wanted_through_another_model(base: World, chance: random.Random) -> World:
+    """What is done later by any model is bound as the one was that wanted it."""
+    through = (*base.caller.made_through, chance.choice(("openai:gpt", "anthropic:other", "google:x")))
+    return replace(base, caller=replace(base.caller, made_through=through))
+
+
 def other_keys(base: World, chance: random.Random) -> World:
     return replace(base, env={})
 
@@ -106,6 +118,8 @@ NARROWING: tuple[Change, ...] = (
     one_more_host_denied,
     one_more_rule_about_outside,
     one_more_word,
+    one_more_ask_of_others,
+    wanted_through_another_model,
     no_grant,
     a_member_of_a_denied_role,
 )
