@@ -71,3 +71,11 @@ def test_a_bare_owner_is_an_id_or_a_number() -> None:
     assert is_among(PLAIN, on_telegram(Sender(id="7")), ["7"])
     assert is_among(PLAIN, on_telegram(Sender(e164="+380")), ["+380"])
     assert not is_among(PLAIN, on_telegram(Sender(name="7", username="+380")), ["7", "+380"])
+
+
+@pytest.mark.parametrize("channel", ["", "slack"])
+def test_a_bare_id_in_the_list_of_one_channel_is_a_sender_there_alone(channel: str) -> None:
+    settings, sender = PolicySettings(bare="slack"), Sender(id="7")
+    assert is_among(settings, Caller(channel="telegram", sender=sender), ["id:7"], at="telegram")
+    assert not is_among(settings, Caller(channel=channel or None, sender=sender), ["id:7"], at="telegram")
+    assert is_among(settings, Caller(channel=channel or None, sender=sender), ["id:7"])

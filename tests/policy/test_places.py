@@ -10,6 +10,7 @@ import pytest
 import toolcrib
 from toolcrib import OWNER, Crib, Ctx, Result, tool
 from toolcrib.define.tool import Tool
+from toolcrib.policy.reach import place_of, read_reached, resolve_wide
 
 pytestmark = pytest.mark.anyio
 
@@ -268,3 +269,28 @@ async def test_a_decision_by_a_whole_path_is_derived_again_from_the_record(root:
         assert (await crib.belt(OWNER).call("read", {"path": "docs/x.png"})).details["code"] == "denied"
         found = await crib.ask("audit.verify", {"replay": True}, caller=OWNER)
     assert (list(found["findings"]), found["derived"]) == ([], 2)
+
+
+@pytest.mark.parametrize("source", ["mcp:shop", "core"])
+async def test_a_path_of_a_tool_that_says_nothing_counts_also_beneath_a_root_of_its_own(source: str) -> None:
+    @tool
+    async def fetch_it(where: str) -> str:
+        """Fetch it."""
+        return where
+
+    async def resolve(path: str) -> str:
+        return path.removeprefix("/srv/work/")
+
+    asked = replace(fetch_it, source=source)
+    found = await resolve_wide(asked, ["/srv/work/shop/secret/key"], {}, resolve)
+    assert ("secret/key" in found) is (source == "mcp:shop")
+    assert "shop/secret/key" in found
+
+
+def test_a_rule_that_takes_away_knows_the_chat_of_a_call_by_all_of_its_names() -> None:
+    send = toolcrib.open({}).catalog.tools["message"]
+    here = ("-100", "@family")
+    wide, narrow = (place_of(send, "to", takes=takes) for takes in (True, False))
+    assert read_reached(send, wide, {"action": "send"}, here) == ["-100", "@family"]
+    assert read_reached(send, narrow, {"action": "send"}, here) == ["-100"]
+    assert read_reached(send, wide, {"action": "send", "target": "ann"}, here) == ["ann"]

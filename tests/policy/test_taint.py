@@ -82,6 +82,14 @@ def test_a_denial_goes_before_a_question_wherever_it_stands() -> None:
     assert found.judge("read", ["web:x"]) is None
 
 
+def test_a_question_after_outside_lifts_no_denial() -> None:
+    crib = toolcrib.open({"tools": {"askAfterOutside": ["exec", "read"], "deny": ["exec"]}})
+    rules = taint_rules_for(crib.loaded.policy, toolcrib.OWNER, crib.catalog.tools, crib.catalog.groups)
+    verdicts = crib.belt(toolcrib.OWNER).verdicts
+    decided = {name: rules.apply(verdicts[name], ["web:x"]).decision for name in ("exec", "read", "write")}
+    assert decided == {"exec": "deny", "read": "ask", "write": "allow"}
+
+
 def test_without_rules_nothing_is_looked_at() -> None:
     assert not rules({})
     assert not rules({"allow": ["read"]}, agents={"main": {}})
