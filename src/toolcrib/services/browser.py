@@ -65,8 +65,11 @@ class SessionPages(Protocol):
     async def perform(self, verb: str, args: Mapping[str, Any], /) -> dict[str, Any]:
         """Do one thing, and tell what came of it in plain JSON."""
 
-    async def capture(self, url: str, /, *, width: int, height: int, type: str, whole: bool) -> bytes:
-        """Return a picture of what an address shows."""
+    async def capture(self, url: str, size: Mapping[str, Any], /) -> bytes:
+        """Return a picture of what an address shows in a window of a `width` and `height`, from its `top` on.
+
+        It has a `type` and a `quality`, and is scaled down to `maxWidth`.
+        """
 
     async def close(self) -> None:
         """Close all of them."""
@@ -205,11 +208,9 @@ class Browser:
         """Let the session of a caller open one private origin, such as the canvas host or its own preview."""
         self._pages_of(caller).permit(origin)
 
-    async def capture(
-        self, caller: Caller, url: str, *, width: int = 1280, height: int = 720, type: str = "png", whole: bool = False
-    ) -> bytes:
-        """Return a picture of what an address shows, to the session of a caller."""
-        return await self._pages_of(caller).capture(url, width=width, height=height, type=type, whole=whole)
+    async def capture(self, caller: Caller, url: str, size: Mapping[str, Any]) -> bytes:
+        """Return a picture of what an address shows, to the session of a caller; `size` is as for `SessionPages`."""
+        return await self._pages_of(caller).capture(url, size)
 
     async def end_session(self, session: str) -> None:
         """Close the pages of a session that is over."""

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -49,7 +50,7 @@ _MAX_CANVASES, _MAX_VIEWERS, _MAX_TOLD = 64, 16, 256  # in all; of one canvas; t
 _MAX_HTML_CHARS, _MAX_MESSAGES, _MAX_FILE_BYTES, _MAX_WATCHED = 2_000_000, 5_000, 16 << 20, 128
 _ACTION_CHARS, _MAX_ACTIONS, _ACTION_SECONDS = 16_000, 20, 60.0
 _EVAL_SECONDS, _NODE_MS = 10.0, 30_000
-_WIDTH, _HEIGHT, _MIN_WIDTH, _MAX_WIDTH = 1_280, 800, 64, 4_096
+_WIDTH, _HEIGHT, _MIN_SIDE, _MAX_SIDE, _MAX_TOP = 1_280, 800, 64, 4_096, 1_000_000  # of a picture, in pixels
 _LOOKS = ("canvas.eval", "canvas.snapshot")  # what is given back by others; of the rest only that it was done
 _HERE = "canvas"  # where words come from that somebody wrote in one
 _KINDS = {
@@ -102,11 +103,17 @@ class Canvas:
     viewers: dict[Viewer, None] = field(default_factory=dict)
     answers: "dict[str, asyncio.Future[str]]" = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)  # the versions that were served
+    stills: dict[str, str] = field(default_factory=dict)  # pages that people have, while a picture of them is taken
     acted: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_ACTIONS))
 
     @property
     def session(self) -> str:
         return self.caller.session or ""
+
+    @property
+    def has_viewers(self) -> bool:
+        """Whether somebody looks, or loads it again just now."""
+        return bool(self.viewers) or self.is_awaited
 
     def show(self, kind: CanvasKind, content: str = "") -> None:
         """Show something else, or the same anew, to everybody who looks."""
@@ -268,34 +275,31 @@ class Canvases:
         if canvas.kind in ("", "url") or canvas.is_hidden:
             what = "scripts run in HTML and A2UI that is shown here, not in other people's pages"
             raise ToolError(f"{what}; the tool browser does that", code="unavailable")
-        if not canvas.viewers and not canvas.is_awaited:
+        if not canvas.has_viewers:
             what = f"nobody has opened the canvas; have the user open {self._address(canvas)}"
             raise ToolError(what, code="unavailable")
-        id = token_hex(8)
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        canvas.answers[id] = answer
-        try:
-            async with asyncio.timeout(_EVAL_SECONDS):
-                while not canvas.viewers:
-                    canvas.came.clear()
-                    await canvas.came.wait()
-                next(reversed(canvas.viewers)).tell(_write({"eval": {"id": id, "code": code}}))
-                return await answer
-        except TimeoutError:
-            canvas.is_awaited = False
-            raise ToolError(f"the page did not answer within {_EVAL_SECONDS:g} seconds", code="timeout") from None
-        finally:
-            del canvas.answers[id]
+        return await _ask_page(canvas, "eval", {"code": code})
 
     async def _take_picture(self, canvas: Canvas, given: Mapping[str, Any]) -> dict[str, Any]:
-        page, kind = self._address(canvas), "png" if given.get("format") == "png" else "jpeg"
+        """Take a picture of the page that was opened last, as it is there now; of a fresh one where nobody has any."""
+        kind, still, query = "png" if given.get("format") == "png" else "jpeg", dict[str, Any](), token_hex(16)
+        if canvas.has_viewers and canvas.kind not in ("", "url") and not canvas.is_hidden:
+            with suppress(ToolError, ValueError):
+                still = _read_still(await _ask_page(canvas, "still", {}))
+        page, origin = self._address(canvas), self._address(canvas).partition("/c/")[0]
         if canvas.kind == "url":  # who may open our host opens nothing else meanwhile
             page = canvas.content
         else:
-            self._browser.permit(canvas.caller, page.partition("/c/")[0])
-        width = min(max(int(given.get("maxWidth") or _WIDTH), _MIN_WIDTH), _MAX_WIDTH)
-        data = await self._browser.capture(canvas.caller, page, width=width, height=_HEIGHT, type=kind)
-        return {"format": kind, "base64": base64.b64encode(data).decode()}
+            self._browser.permit(canvas.caller, origin)
+        if still:
+            page, canvas.stills[query] = f"{origin}/p/{canvas.inside}/?{query}", still.pop("html")
+        size = {"width": _WIDTH, "height": _HEIGHT, **still, "type": kind, "quality": given.get("quality")}
+        size["maxWidth"] = max(int(given.get("maxWidth") or _MAX_SIDE), _MIN_SIDE)
+        try:
+            data = await self._browser.capture(canvas.caller, page, size)
+        finally:
+            canvas.stills.pop(query, None)
+        return {"format": kind, "base64": base64.b64encode(data).decode(), "isFresh": not still}
 
     # what the canvas host asks for
 
@@ -447,6 +451,34 @@ class Canvases:
             return await self._way_out.explain(url)
         except OSError as error:
             raise ToolError(f"{url[:200]!r} cannot be found: {error}", code="unavailable") from None
+
+
+async def _ask_page(canvas: Canvas, verb: str, what: Mapping[str, Any]) -> str:
+    """Ask the page that was opened last, and return what it says."""
+    id = token_hex(8)
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    canvas.answers[id] = answer
+    try:
+        async with asyncio.timeout(_EVAL_SECONDS):
+            while not canvas.viewers:
+                canvas.came.clear()
+                await canvas.came.wait()
+            next(reversed(canvas.viewers)).tell(_write({verb: {"id": id, **what}}))
+            return await answer
+    except TimeoutError:
+        canvas.is_awaited = False
+        raise ToolError(f"the page did not answer within {_EVAL_SECONDS:g} seconds", code="timeout") from None
+    finally:
+        del canvas.answers[id]
+
+
+def _read_still(text: str) -> dict[str, Any]:
+    """Return a still as a page told it, of a size that a window has; ValueError for anything else."""
+    match orjson.loads(text):
+        case {"html": str(html), "width": int(width), "height": int(height), "top": int() | float() as top}:
+            sides = [min(max(each, _MIN_SIDE), _MAX_SIDE) for each in (width, height)]
+            return {"html": html, "width": sides[0], "height": sides[1], "top": min(max(int(top), 0), _MAX_TOP)}
+    raise ValueError
 
 
 def _is_hidden(path: str) -> bool:

@@ -164,7 +164,7 @@ async def test_a_private_origin_opens_for_the_session_that_was_permitted_and_for
         pages, stranger = other.open("main", keeps=False), other.open("main", keeps=False)
         pages.permit(origin)
         assert (await pages.perform("open", {"targetUrl": f"{origin}/"}))["title"] == "Preview"
-        assert (await pages.capture(f"{origin}/", width=375, height=812)).startswith(b"\x89PNG")
+        assert (await pages.capture(f"{origin}/", {"width": 375, "height": 812})).startswith(b"\x89PNG")
         near.heads.clear()
         await pages.perform("navigate", {"targetUrl": "http://shop.test/"})  # whose script goes there
         await until(lambda: world.dialled.count(("127.0.0.1", int(origin.rpartition(":")[2]))) >= 2)

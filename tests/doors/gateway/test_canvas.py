@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from PIL import Image
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
@@ -305,8 +306,58 @@ async def test_a_snapshot_is_a_picture_in_the_workspace(kind: str, head: bytes, 
         await show(world, action="present", html="<body style='background: red'>")
         result = await call(world, action="snapshot", outputFormat=kind, maxWidth=320)
         assert "Screenshot captured" in result.plain_text
-        assert (result.details["width"], result.details["height"]) == (320, 800)
+        assert (result.details["width"], result.details["height"]) == (320, 200)
+        assert "as it opens now" in result.plain_text
         assert (tmp_path / result.details["path"]).read_bytes().startswith(head)
+
+
+STYLED = """<!doctype html><style>* { margin: 0; border: 0; padding: 0 } input, div, canvas { display: block;
+width: 100px; height: 100px; font: 90px monospace; overflow: hidden }</style><input id=typed><div id=changed></div>
+<canvas id=drawn width=100 height=100></canvas><div id=shadow></div>"""
+CHANGE = """changed.style.background = 'rgb(0, 128, 0)'; shadow.attachShadow({mode: 'open'}).innerHTML =
+'<style>p { margin: 0; height: 100px; background: rgb(0, 0, 255) }</style><p></p>';
+const brush = drawn.getContext('2d'); brush.fillStyle = 'rgb(255, 0, 0)'; brush.fillRect(0, 0, 100, 100);
+document.styleSheets[0].insertRule('body { background: rgb(9, 9, 9) }')"""
+
+
+async def colours_of(path: Path, points: list[tuple[int, int]]) -> list[tuple[int, ...]]:
+    with Image.open(path) as picture:
+        return [picture.convert("RGB").getpixel(point) for point in points]  # type: ignore[misc]  # three numbers
+
+
+async def test_a_snapshot_shows_the_page_that_was_opened_last_as_it_is_there_now(tmp_path: Path) -> None:
+    async with gateway_of({"workspace": {"root": str(tmp_path)}}) as world, client_of(world), browsing() as browser:
+        url = await show(world, action="present", html=STYLED)
+        await look(browser, url)  # somebody else's, who opened it before
+        page, frame = await look(browser, url)
+        await page.set_viewport_size({"width": 600, "height": 500})
+        before = await call(world, action="snapshot")
+        assert "opens now" not in before.plain_text
+        assert (before.details["width"], before.details["height"]) == (600, 500)
+        await evaluate(world, CHANGE)
+        await frame.locator("#typed").fill("\u2588")  # a block
+        taken = await call(world, action="snapshot")
+        seen = await colours_of(
+            tmp_path / taken.details["path"], [(20, 45), (50, 150), (50, 250), (50, 350), (500, 50)]
+        )
+        assert seen == [(0, 0, 0), (0, 128, 0), (255, 0, 0), (0, 0, 255), (9, 9, 9)]
+        small = await call(world, action="snapshot", maxWidth=300)
+        assert (small.details["width"], small.details["height"]) == (300, 250)
+        assert (await colours_of(tmp_path / small.details["path"], [(25, 75)])) == [(0, 128, 0)]
+        assert await frame.locator("#typed").input_value() == "\u2588"  # and the page is as it was
+        await page.close()
+
+
+async def test_a_snapshot_of_a_form_shows_what_was_typed_and_picked(tmp_path: Path) -> None:
+    async with gateway_of({"workspace": {"root": str(tmp_path)}}) as world, client_of(world), browsing() as browser:
+        _, frame = await look(browser, await show(world, action="a2ui_push", jsonl=FORM))
+        empty = (tmp_path / (await call(world, action="snapshot")).details["path"]).read_bytes()
+        await frame.get_by_label("Name").fill("Olena")
+        typed = (tmp_path / (await call(world, action="snapshot")).details["path"]).read_bytes()
+        await frame.get_by_label("Name").fill("")
+        await frame.get_by_label("Name").blur()
+        again = (tmp_path / (await call(world, action="snapshot")).details["path"]).read_bytes()
+        assert (typed != empty, again == empty) == (True, True)
 
 
 def hostile(gateway: str, methods: list[str], known: str) -> str:

@@ -74,7 +74,7 @@ async def test_the_page_and_what_it_frames_have_strict_headers() -> None:
         assert f"connect-src {origin}{inside}".lower() in headers["content-security-policy"]
         assert "'self'" not in headers["content-security-policy"]
         assert body.startswith("<!doctype html>")
-        assert '<head><script src="/s/bridge.js"></script><title>' in body
+        assert '<!doctype html><script src="/s/still.js"></script><script src="/s/bridge.js"></script>' in body
         assert urlsplit(url).path.split("/")[2] not in body
 
 

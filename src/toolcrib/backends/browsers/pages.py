@@ -29,14 +29,14 @@ from .acts import (
 )
 from .chromium import Chromium, GuardedContext, Profiles, WayOut, find_executable, load_errors
 from .tab import NOTE_CHARS, Tab, cut_url
-from .views import View, print_pdf, take_screenshot, take_snapshot, to_base64
+from .views import View, print_pdf, take_scaled, take_screenshot, take_snapshot, to_base64
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
 _Json = Mapping[str, Any]
 
-_MAX_TABS, _POLL_MS = 20, 20
+_MAX_TABS, _POLL_SECONDS = 20, 0.02
 _LOAD_SECONDS, _TITLE_SECONDS, _FAILURE_SECONDS, _GRACE_SECONDS = 5.0, 1.0, 1.0, 3.0
 _CALL = re.compile(r"[A-Za-z]+\.[a-z_]+: (?:Error: )?")  # of Playwright's, where it failed
 
@@ -71,15 +71,15 @@ class PageSet:
             tab = self._tabs.get(str(told.get("targetId"))) or (before if before in self._tabs.values() else None)
             return {"ok": True, **told, **(tab.take_news() if tab and verb != "download" else {})}
 
-    async def capture(self, url: str, *, width: int, height: int, type: str = "png", whole: bool = False) -> bytes:
+    async def capture(self, url: str, size: _Json) -> bytes:
         """Return a picture of what an address shows, in a window of this size; no tab is left of it."""
         args = {"targetUrl": url}
         async with self._turn, self._in_words(args, milliseconds(args) / 1000):
             tab = await self._new_tab(url)
             try:
-                await tab.page.set_viewport_size({"width": width, "height": height})
+                await tab.page.set_viewport_size({"width": size["width"], "height": size["height"]})
                 await self._go(tab, url, args)
-                return await tab.page.screenshot(type="jpeg" if type == "jpeg" else "png", full_page=whole)
+                return await take_scaled(tab, size)
             finally:
                 await self._drop(tab)
 
@@ -283,11 +283,9 @@ class PageSet:
         if no := refused.get(_place_of(found.url if found else page.url)):
             await page.goto("about:blank")
             raise no
-        # by its state: one that was stopped as it went elsewhere never says that it is loaded
-        await page.wait_for_function("document.readyState != 'loading'", polling=_POLL_MS, timeout=milliseconds(args))
-        with suppress(TooLate):  # what there is can be looked at
-            limit = _LOAD_SECONDS * 1000
-            await page.wait_for_function("document.readyState == 'complete'", polling=_POLL_MS, timeout=limit)
+        if not await _wait_for_state(page, ("interactive", "complete"), milliseconds(args) / 1000):
+            raise TooLate("")
+        await _wait_for_state(page, ("complete",), _LOAD_SECONDS)  # else what there is can be looked at
         status = {"status": found.status} if found else {}
         return {"targetId": tab.id, "url": tab.url, "title": (await self._describe(tab))["title"], **status}
 
@@ -406,6 +404,19 @@ class ChromiumPages:
     async def close(self) -> None:
         """End Chromium."""
         await self._chromium.close()
+
+
+async def _wait_for_state(page: "Page", states: tuple[str, ...], seconds: float) -> bool:
+    """Wait for a state of a document. One that was kept from going elsewhere as it loaded never says so by an event."""
+    Error, _ = load_errors()  # noqa: N806  a class
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not page.is_closed():
+                with suppress(Error):  # it goes elsewhere just now
+                    if await page.evaluate("document.readyState") in states:
+                        return True
+                await asyncio.sleep(_POLL_SECONDS)
+    return False
 
 
 def _is_blank(url: str) -> bool:

@@ -83,6 +83,19 @@ async def take_screenshot(tab: Tab, args: _Json) -> dict[str, Any]:
     return {"targetId": tab.id, "url": tab.url, "type": kind, "base64": to_base64(data)}
 
 
+async def take_scaled(tab: Tab, size: _Json) -> bytes:
+    """Return a picture of a window that is scrolled down to `top`, scaled down to `maxWidth`."""
+    width, height, quality = size["width"], size["height"], size.get("quality")
+    top = await tab.page.evaluate("top => { scrollTo(0, top); return scrollY; }", size.get("top") or 0)
+    scale = min((size.get("maxWidth") or width) / width, 1)
+    asked: dict[str, Any] = {"format": size.get("type") or "png"}
+    asked["clip"] = {"x": 0, "y": top, "width": width, "height": height, "scale": scale}
+    if isinstance(quality, (int, float)) and asked["format"] == "jpeg":
+        asked["quality"] = round(min(max(quality, 0), 1) * 100)
+    session = await tab.page.context.new_cdp_session(tab.page)
+    return base64.b64decode((await session.send("Page.captureScreenshot", asked))["data"])
+
+
 async def _show_labels(tab: Tab, args: _Json) -> Any:
     """Write its ref onto everything that can be used."""
     outline = await _read_outline(tab, args, boxes=True)

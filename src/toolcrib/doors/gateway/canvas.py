@@ -31,13 +31,14 @@ from toolcrib.services.canvas import Canvas, Canvases, Served, Viewer
 log = logging.getLogger("toolcrib")
 
 _PORTS_ABOVE = 4  # of the gateway's port
-_MAX_FRAME_BYTES = 262_144
+_MAX_FRAME_BYTES = 4 << 20  # a still of a page is the longest
 _LOOK_SECONDS = 0.25  # between two looks at the files that are shown
-_STATIC = {"canvas.js": "text/javascript", "bridge.js": "text/javascript", "a2ui.js": "text/javascript"}
+_STATIC = {f"{name}.js": "text/javascript" for name in ("canvas", "still", "bridge", "a2ui")}
 _STATIC |= {"canvas.css": "text/css"}
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
-_HEADS = [re.compile(each, re.IGNORECASE) for each in (r"<head(?:\s[^>]*)?>", r"<!doctype[^>]*>")]
-_BRIDGE = '<script src="/s/bridge.js"></script>'
+# nothing that a browser could read in another way, such as a comment that holds a tag, stands before the bridge
+_DOCTYPE = re.compile(r"\ufeff?\s*(?:<!--[^->]*-->\s*)*<!doctype[^>]*>", re.IGNORECASE)
+_BRIDGE = '<script src="/s/still.js"></script><script src="/s/bridge.js"></script>'
 _STRICT = {
     "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
     "permissions-policy": "camera=(), microphone=(), geolocation=(), display-capture=(), usb=(), serial=()",
@@ -132,12 +133,15 @@ class CanvasHost:
         if scope["path"] == "/__openclaw__/a2ui/":
             return _render_a2ui([], f"http://{host}/s/", host, self._find_pages(host))
         if door == "p" and (canvas := self._canvases.find_inside(key)):
-            return await self._show(canvas, rest[0], host)
+            return await self._show(canvas, rest[0], host, scope["query_string"].decode("latin-1"))
         return _refuse(404, "there is nothing here")
 
-    async def _show(self, canvas: Canvas, path: str, host: str) -> tuple[int, dict[str, str], bytes]:
-        """Answer with what is framed, or with a file of it."""
+    async def _show(self, canvas: Canvas, path: str, host: str, query: str) -> tuple[int, dict[str, str], bytes]:
+        """Answer with what is framed, with a file of it, or with a still of the page that somebody has."""
         own = f"http://{host}/p/{canvas.inside}/"
+        if still := canvas.stills.get(query):
+            headers = _secure_inside(own, host, "text/html; charset=utf-8", self._find_pages(host), is_still=True)
+            return 200, headers, still.encode(errors="replace")
         if not path and canvas.kind == "a2ui":
             return _render_a2ui(canvas.messages, own, host, self._find_pages(host))
         try:
@@ -221,11 +225,16 @@ def _render_a2ui(messages: list[dict[str, Any]], own: str, host: str, pages: str
     return 200, _secure_inside(own, host, "text/html; charset=utf-8", pages), page.encode()
 
 
-def _secure_inside(own: str, host: str, media_type: str, pages: str) -> dict[str, str]:
-    """Return the headers of what is framed: a sandbox without an origin, which loads its own files and nothing else."""
+def _secure_inside(own: str, host: str, media_type: str, pages: str, *, is_still: bool = False) -> dict[str, str]:
+    """Return the headers of what is framed: a sandbox without an origin, which loads its own files and nothing else.
+
+    Scripts run in pages alone, after the bridge, and in no still of one; a drawing that is opened by itself has none.
+    """
     ours = f"http://{host}/s/"
+    has_scripts = media_type.startswith("text/html") and not is_still
+    scripts = f"'unsafe-inline' 'unsafe-eval' {own} {ours}" if has_scripts else "'none'"
     policy = (
-        f"sandbox {_SANDBOX}; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' {own} {ours}; "
+        f"sandbox {_SANDBOX}; default-src 'none'; script-src {scripts}; "
         f"style-src 'unsafe-inline' {own} {ours}; img-src data: blob: {own}; font-src data: {own}; "
         f"media-src data: blob: {own}; connect-src {own}; base-uri 'none'; form-action 'none'; "
         f"webrtc 'block'; frame-ancestors http://{host} {pages}"
@@ -235,9 +244,10 @@ def _secure_inside(own: str, host: str, media_type: str, pages: str) -> dict[str
 
 
 def _add_bridge(page: bytes) -> bytes:
-    """Put the bridge where the page's own scripts find it."""
+    """Put the bridge before everything that a page says, but for the line by which it is standard HTML."""
     text = page.decode(errors="replace")
-    at = next((found.end() for head in _HEADS if (found := head.search(text))), 0)
+    found = _DOCTYPE.match(text)
+    at = found.end() if found else 0
     return f"{text[:at]}{_BRIDGE}{text[at:]}".encode()
 
 

@@ -69,11 +69,12 @@ async def canvas(ctx: Ctx, args: Args) -> Result:
         return Result((Text(text[:_MAX_CHARS] or "(nothing)", told["source"]),))
     if args["action"] == "snapshot":
         taken = await keep_picture(ctx, decode_sent(payload), "canvas", "snapshot", told["source"])
-        content, details = (
-            (Text("Screenshot captured\n"), *taken.content),
-            {**taken.details, "format": _to_format(args)},
+        is_fresh = isinstance(payload, Mapping) and payload.get("isFresh") is True
+        words = "Screenshot captured" + (
+            ", of the page as it opens now, not as somebody has it open\n" if is_fresh else "\n"
         )
-        return taken._replace(content=content, details=details)
+        details = {**taken.details, "format": _to_format(args)}
+        return taken._replace(content=(Text(words), *taken.content), details=details)
     where = {"node": told["node"]} if told.get("node") else {"url": told["url"]}
     return Result.json({"ok": True, **where})
 

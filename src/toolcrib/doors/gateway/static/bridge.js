@@ -25,17 +25,19 @@
     return (text ?? String(value)).slice(0, MAX_CHARS);
   }
 
+  const still = window.openclawStill;
+  delete window.openclawStill;
   window.openclawPostMessage = post;
   window.openclawSendUserAction = (action) => {
     const id = action.id || `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
     return post({ userAction: { surfaceId: "main", sourceComponentId: "", context: {}, ...action, id } });
   };
   addEventListener("message", async ({ source, data }) => {
-    if (source !== parent || parent === window || !data?.eval) return;
-    const { id, code } = data.eval;
+    if (source !== parent || parent === window || !(data?.eval || data?.still)) return;
+    const { id, code } = data.eval ?? data.still;
     let told;
     try {
-      told = { id, ok: true, value: write(await (0, eval)(code)) };
+      told = { id, ok: true, value: data.still ? still() : write(await (0, eval)(code)) };
     } catch (error) {
       told = { id, ok: false, value: write(String(error)) };
     }
