@@ -298,7 +298,7 @@ def test_a_sender_who_is_nobody_is_refused(text: str) -> None:
 
 async def test_a_tool_asks_a_service_as_its_caller() -> None:
     class Notes:
-        @rpc("notes.add", clients="write")
+        @rpc("notes.add", clients="write", why="own")
         async def add(self, caller: Caller, text: str) -> dict[str, str | None]:
             """Keep a note."""
             return {"by": caller.channel, "text": text}

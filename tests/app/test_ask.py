@@ -18,7 +18,7 @@ GUEST = Caller(channel="telegram", owner=False)
 class Bell:
     """A service of a program."""
 
-    @rpc("bell.ring", clients="write")
+    @rpc("bell.ring", clients="write", why="own")
     async def ring(self, caller: Caller, times: int = 1) -> dict[str, Any]:
         return {"rung": times, "channel": caller.channel}
 

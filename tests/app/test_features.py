@@ -37,7 +37,7 @@ class Bell:
     hangs: bool = True
     listeners: list[Callable[[], None]] = field(default_factory=list)
 
-    @rpc("bell.ring", clients="write")
+    @rpc("bell.ring", clients="write", why="own")
     async def ring(self, times: int) -> str:
         return "ding " * times
 

@@ -16,7 +16,7 @@ import pytest
 from tests.doors.gateway.test_devices import Phone, phone_at
 from tests.doors.gateway.world import TOKEN, Client, World, client_of, device, gateway_of
 from tests.joints.asking_world import person_world
-from tests.joints.test_rights_of_methods import REASONS, WORK
+from tests.joints.test_rights_of_methods import WORK
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
@@ -104,7 +104,7 @@ async def test_every_method_refuses_or_tells_nothing_of_the_owners(tmp_path: Pat
             if method.mark.clients not in ("read", "write") or name in WORK:
                 assert not answer["ok"], name
             else:
-                assert name in REASONS, f"{name} needs as_tool, or a reason in test_rights_of_methods.py"
+                assert method.mark.why, name
             if name != "rpc.discover":  # the descriptions of the methods, the same for everybody
                 check_untold(answer, name)
 

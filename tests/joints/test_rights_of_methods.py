@@ -8,7 +8,9 @@ import pytest
 
 import toolcrib
 from toolcrib import OWNER, Caller, Ctx, Sender, ToolError, tool
-from toolcrib.define.ports import Scope
+from toolcrib.define.errors import DeclarationError
+from toolcrib.define.ports import WHYS, Scope, rpc
+from toolcrib.services.router import Router
 from toolcrib.testing import FakeApprover
 
 pytestmark = pytest.mark.anyio
@@ -48,30 +50,6 @@ WORK: dict[str, tuple[dict[str, Any], str]] = {
     "web.search": ({"query": "nuts"}, "web_search"),
 }  # fmt: skip
 
-_SAYS = "says something in the guest's own session: every call of that turn is judged"
-_KEYED = "asks for the key of a call that the gate let through"
-_OWNER = "refuses everybody but the owner"
-_OWN_TALK = "what was said in the guest's own sessions, which a client shows"
-_OWN_LIST = "tells what is the guest's own, and nothing else"
-_GATE = "is the gate itself, or tells what it says"
-REASONS: dict[str, str] = {
-    **dict.fromkeys(("agent", "chat.send", "chat.complete", "hooks.run"), _SAYS),
-    **dict.fromkeys(("agent.wait", "chat.abort", "chat.follow", "chat.history"), _OWN_TALK),
-    **dict.fromkeys(("sessions.history", "sessions.list", "sessions.preview", "sessions.status"), _OWN_TALK),
-    **dict.fromkeys(("status", "usage.cost", "usage.report", "canvas.list"), _OWN_TALK),
-    **dict.fromkeys(("browser.perform", "canvas.perform", "nodes.perform", "process.start", "tts.perform"), _KEYED),
-    **dict.fromkeys(("browser.permit", "browser.request", "node.invoke", "stt.transcribe", "tts.disable"), _OWNER),
-    **dict.fromkeys(("tts.enable", "tts.setProvider", "logs.tail", "web.login.status"), _OWNER),
-    **dict.fromkeys(("approvals.grants", "approvals.list", "calls.complete", "calls.list", "audit.tail"), _OWN_LIST),
-    **dict.fromkeys(("cron.explain", "cron.list", "cron.runs", "cron.status", "memory.status"), _OWN_LIST),
-    **dict.fromkeys(("agents.list", "channels.list", "channels.status", "models.list", "node.list"), _OWN_LIST),
-    **dict.fromkeys(("node.describe", "mcp.status", "system-presence", "last-heartbeat"), _OWN_LIST),
-    **dict.fromkeys(("tools.call", "tools.catalog", "tools.explain", "tools.list", "rpc.discover"), _GATE),
-    **dict.fromkeys(("mcp.prompt", "mcp.prompts"), "is judged as a call of a tool of that server"),
-    **dict.fromkeys(("tools.answer", "tools.offer"), "offers the guest's own tools to the guest's own turns"),
-    **dict.fromkeys(("agent.identity.get", "health", "tts.providers", "tts.status"), "says no more than that it works"),
-}  # fmt: skip
-
 
 @tool(effects={"read"})
 async def curious(ctx: Ctx, method: str, params: str = "{}") -> str:
@@ -87,8 +65,31 @@ def crib_in(folder: Path, config: dict[str, Any] | None = None, **more: Any) -> 
 def test_every_method_that_a_guest_may_ask_for_does_a_tools_work_or_has_a_reason(tmp_path: Path) -> None:
     marks = {name: each.mark for name, each in crib_in(tmp_path).methods.items()}
     asked = {name for name, mark in marks.items() if mark.clients in RIGHTS}
-    assert asked == {*WORK, *REASONS}
     assert {name for name in asked if marks[name].as_tool is not None} == {*WORK}
+    assert {name for name in asked if marks[name].why not in WHYS} == {*WORK}
+
+
+@pytest.mark.parametrize("clients", ["read", "write"])
+def test_one_that_says_neither_is_not_offered(clients: Scope) -> None:
+    class Bell:
+        @rpc("bell.ring", clients=clients)
+        async def ring(self) -> None:
+            """Ring."""
+
+    with pytest.raises(DeclarationError, match=r"bell.ring .*guests may ask for it; say as_tool, or why"):
+        Router([Bell()])
+
+
+@pytest.mark.parametrize(
+    "how", [{"clients": "admin"}, {"clients": "read", "why": "own"}, {"clients": "write", "as_tool": "write"}]
+)
+def test_one_that_says_so_or_that_no_guest_may_ask_for_is_offered(how: dict[str, Any]) -> None:
+    class Bell:
+        @rpc("bell.ring", **how)
+        async def ring(self) -> None:
+            """Ring."""
+
+    assert "bell.ring" in Router([Bell()]).methods
 
 
 @pytest.mark.parametrize("method", WORK)

@@ -85,6 +85,23 @@ async def test_what_had_a_network_or_nobody_can_see_through_is_from_outside(
     assert source in sources(later)
 
 
+PLACES = [
+    "cat {}/note",
+    "cd {} && cat note",
+    "while read x; do echo $x; done < {}/note",
+    "F={}/note; cat $F",
+    "cat ../note",
+]
+
+
+@pytest.mark.parametrize("line", PLACES)
+async def test_what_a_command_on_the_host_reads_elsewhere_may_be_anybodys(tmp_path: Path, line: str) -> None:
+    async with world(tmp_path, HOST) as crib:
+        await turn(crib, PAGE, run(f"echo '{ORDER}' > {tmp_path}/note"))
+        (result,) = await turn(crib, run(line.format(tmp_path)), session=OTHER)
+    assert ("squirrel" in result.plain_text, sources(result)) == (True, "exec:host")
+
+
 COMMIT = "git init -q . && git add . && git -c user.name=a -c user.email=a@b.test commit -qm"
 
 
@@ -184,6 +201,7 @@ async def test_what_is_typed_into_a_shell_after_a_page_was_read_is_from_there(tm
 BENIGN: list[tuple[dict[str, Any], str]] = [
     *((config, line) for config in (HERE, HOST, NET) for line in ("ls", "pwd", "echo hello", "cat own.md", "ls -la .")),
     *((config, "grep nut own.md") for config in (HERE, HOST, NET)),
+    *((HOST, line) for line in ("cat /etc/passwd", "ls /tmp", "/usr/bin/head -1 ./own.md", "cat ../work/own.md")),
     (HERE, "python3 -c 'print(1)'"),
     (HERE, "grep -r own ."),
     (HERE, "cp own.md two.md && cat two.md"),

@@ -20,18 +20,18 @@ class Notes:
     def __init__(self) -> None:
         self.kept: list[tuple[str | None, str]] = []
 
-    @rpc("notes.list", clients="read")
+    @rpc("notes.list", clients="read", why="own")
     async def list(self) -> list[tuple[str | None, str]]:
         """List all notes."""
         return self.kept
 
-    @rpc("notes.add", clients="write")
+    @rpc("notes.add", clients="write", why="own")
     async def add(self, caller: Caller, text: str, times: int = 1) -> dict[str, Any]:
         """Keep a note."""
         self.kept += [(caller.channel, text)] * times
         return {"count": len(self.kept)}
 
-    @rpc("notes.copy", clients="write")
+    @rpc("notes.copy", clients="write", why="own")
     async def copy(self, progress: Progress, count: int) -> str:
         """Copy, and tell how far it is."""
         for number in range(count):
@@ -112,7 +112,7 @@ def test_a_mark_that_says_nothing_sensible_is_refused(name: str, scope: Any) -> 
 
 def test_a_method_that_is_not_async_is_refused() -> None:
     class Slow:
-        @rpc("slow.do", clients="read")
+        @rpc("slow.do", clients="read", why="own")
         def do(self) -> None:
             """Block everybody."""
 

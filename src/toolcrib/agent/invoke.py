@@ -393,6 +393,8 @@ async def _observe(ctx: Ctx, args: Any, result: Result, pipeline: CallPipeline, 
         if said is None or not ctx.course.started:
             continue
         changed = apply_observer(observer, said, name, result)
+        if changed is not result:  # the same in other words
+            ctx.course.add_sources(part.source for part in result.content if part.source)
         if changed is not result and is_failure(changed):
             changed = complete_failure(changed, name, pipeline, read_detail(result, "code") or "failed")
         result = changed

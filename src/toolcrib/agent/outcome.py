@@ -18,7 +18,7 @@ from toolcrib.define.ports import Blobs
 from toolcrib.define.result import Result, Text
 from toolcrib.define.sourced import attribute
 from toolcrib.define.taint import join_sources
-from toolcrib.define.tool import Tool
+from toolcrib.define.tool import PROGRAM, Tool
 from toolcrib.define.verdict import Selection
 
 from .deadline import Deadline
@@ -30,7 +30,7 @@ FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leav
 
 _NAME_CHARS = 64
 _FOREIGN = ("plugin:", "client:")  # bodies that somebody else wrote, and that run here
-_OUTSIDE = "mcp:"  # whatever tools of such a source give back is from outside, also when an observer rewrote it
+_OUTSIDE = ("mcp:", "plugin:", "client:")  # whoever wrote these may read anything with a way out of their own
 
 
 def is_plain(result: Result, limit: int) -> bool:
@@ -69,7 +69,14 @@ def attribute_ours(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
 
 def _list_sources(tool: Tool | None, ctx: Ctx) -> tuple[str, ...]:
     sources = ctx.course.sources
-    return (tool.source, *sources) if tool is not None and tool.source.startswith(_OUTSIDE) else sources
+    if tool is None or not tool.source.startswith(_OUTSIDE):
+        return sources
+    return (tool.source, *sources) if tool.source.startswith("mcp:") or _has_own_way_out(tool) else sources
+
+
+def _has_own_way_out(tool: Tool) -> bool:
+    """Tell whether a body that somebody else wrote may read from outside by itself; a program's own is its word."""
+    return "network" in tool.effects and tool.source.startswith(_FOREIGN) and tool.source != PROGRAM
 
 
 def note_adjusted(result: Result, tool: Tool | None, course: CallState) -> Result:
@@ -142,10 +149,11 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
     A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by.
     """
     words, code, source = _read(error), "failed", None
+    around = (ran.source,) if ran is not None and _has_own_way_out(ran) else ()
     if isinstance(error, CribError):
         # a subclass of somebody else's may have forgotten what ours hold
         code, own = str(getattr(error, "code", code)), getattr(error, "source", None)
-        source = join_sources([*([own] if own else ()), *ctx.course.sources]) or None
+        source = join_sources([*([own] if own else ()), *around, *ctx.course.sources]) or None
     elif isinstance(error, asyncio.CancelledError):
         words, code = f"{name} was cancelled", "cancelled"
     else:
@@ -153,6 +161,7 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
         kind, code = type(error).__name__, "bug"
         if ran is not None and ran.source.startswith(_FOREIGN):
             words = f"{name} failed ({kind}): {words or 'it did not say why'}"
+            source = join_sources([*around, *ctx.course.sources]) or None
         else:
             words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
     result, told = failure_result(name, words, code, pipeline, source), str(getattr(error, "for_model", ""))

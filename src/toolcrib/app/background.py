@@ -26,8 +26,9 @@ from toolcrib.policy.resolve import agent_of, child_of
 from toolcrib.services.subagents.runs import AUTHOR, AgentListing, SpawnRequest
 
 from .belt import BeltSource
+from .methods import turn_of
 from .models import Models
-from .subagents import SubagentRunner, turn_of
+from .subagents import SubagentRunner
 from .turns import Running, TurnStarter, limits_of
 
 _TASK = (

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from toolcrib.agent.invoke import invoke
 from toolcrib.agent.line import new_key
+from toolcrib.agent.loop import Loop, current_turn
 from toolcrib.agent.outcome import read_detail
 from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.define.caller import Caller
@@ -52,13 +53,14 @@ class BodyMethods:
 
         async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
             found, run = self.router.methods.get(method), partial(self, method, params, progress=progress)
-            if found is None or found.mark.as_tool is None:
+            if found is None:
                 return await run()
-            name, args = found.mark.as_tool.to_call(params)
-            if ctx.call.name == name and ctx.course.started and not ctx.course.stopped:  # it is permitted already
+            if (above := turn_of(ctx.caller)) and (found.mark.starts_turn or found.mark.as_tool):
+                above.history.outside.update(dict.fromkeys(ctx.course.sources))  # its words may be from there
+            if found.mark.as_tool is None:
                 return await run()
             self._check_bound(method)
-            return await judge(ctx, (name, args), run)
+            return await judge(ctx, found.mark.as_tool.to_call(params), run)
 
         return ask
 
@@ -67,6 +69,12 @@ class BodyMethods:
         if found is not None and found.mark.starts_turn and self.is_bound:
             words = f"whoever is bound to a profile, to some tools or to a job may not ask for {method}"
             raise ToolError(f"{words}: what it starts would not be bound so", code="denied")
+
+
+def turn_of(caller: Caller) -> Loop | None:
+    """Return the caller's turn that goes on here; None when a program calls in the midst of somebody else's."""
+    above = current_turn()
+    return above if above is not None and above.setup.caller == caller else None
 
 
 def make_call(name: str, args: Mapping[str, Any]) -> Call:

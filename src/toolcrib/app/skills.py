@@ -25,7 +25,7 @@ from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer
 from toolcrib.threads import in_thread
 
-from .subagents import turn_of
+from .methods import turn_of
 
 MARKER = "SKILL.md"
 _TOOL = "skill"

@@ -10,7 +10,7 @@ from time import time
 from typing import Any
 
 from toolcrib.agent.belt import Belts
-from toolcrib.agent.loop import Loop, TurnSetup, current_turn
+from toolcrib.agent.loop import Loop, TurnSetup
 from toolcrib.agent.notes import gather_found
 from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.prompt import subagent_prompt
@@ -31,6 +31,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.taint import join_sources
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
+from toolcrib.policy.reach import reaches_as_much
 from toolcrib.policy.resolve import agent_of, child_of, max_subagents
 from toolcrib.policy.settings import SubagentSettings
 from toolcrib.policy.taint import taint_rules_for
@@ -39,7 +40,7 @@ from toolcrib.services.router import RunMethod
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import root_of
 
-from .methods import call_instead, make_call
+from .methods import call_instead, make_call, turn_of
 from .models import Models
 
 _EVERY_AGENT = "group:agents"
@@ -104,6 +105,10 @@ class SubagentRunner:
 
         async def judge(ctx: Ctx, call: tuple[str, Mapping[str, Any]], run: RunMethod) -> Any:
             above, belt = turn_of(ctx.caller), within.belts.belt_for(ctx.caller, within.extra)
+            name, args = call
+            is_judged = ctx.call.name == name and ctx.course.started and not ctx.course.stopped
+            if is_judged and ((tool := belt.tools.get(name)) is None or reaches_as_much(tool, ctx.call.args, args)):
+                return await run()
             pipeline = within.pipeline if above is None else above.aside
             return await call_instead(belt, ctx._replace(call=make_call(*call)), pipeline, run)
 
@@ -180,12 +185,6 @@ class SubagentRunner:
             return self._models.get(named or self._models.name_for(agent_of(parent)))
         except CribError as error:
             raise ToolError(f"{agent.name} has no model that could answer: {error}", code="unavailable") from error
-
-
-def turn_of(caller: Caller) -> Loop | None:
-    """Return the caller's turn that goes on here; None when a program calls in the midst of somebody else's."""
-    above = current_turn()
-    return above if above is not None and above.setup.caller == caller else None
 
 
 def describe_place(ports: Ports) -> str:

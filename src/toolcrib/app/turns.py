@@ -34,8 +34,9 @@ from toolcrib.policy.taint import taint_rules_for
 from toolcrib.services.revocation import LiveWork
 
 from .belt import BeltSource
+from .methods import turn_of
 from .models import Models
-from .subagents import describe_place, today, turn_of
+from .subagents import describe_place, today
 
 Emit = Callable[[events.Event], None]
 

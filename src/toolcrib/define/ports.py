@@ -25,6 +25,17 @@ from .message import Call
 Scope = Literal["read", "write", "approve", "pair", "admin", "node"]  # the last is a role: what a node itself calls
 SCOPES: tuple[Scope, ...] = ("read", "write", "approve", "pair", "admin", "node")
 
+Why = Literal["", "turn", "own", "key", "owner", "gate", "harmless"]
+WHYS: Mapping[Why, str] = {
+    "turn": "says something in a session of the caller's own: every call of that turn is judged",
+    "own": "tells or touches what is the caller's own, and nothing else",
+    "key": "asks for the key of a call that the gate let through",
+    "owner": "refuses everybody but the owner",
+    "gate": "is the gate itself, or tells what it says",
+    "harmless": "says no more than that it works",
+}
+"""Why a method that does no tool's work may be asked for by anybody who is let in."""
+
 Progress = Callable[[Any], None]
 
 # the protocol of the gateway has a few that are one word: agent, wake, system-presence
@@ -79,6 +90,7 @@ class Mark(NamedTuple):
     shared: bool = False
     two_answers: bool = False
     at_once: bool = False
+    why: Why = ""
 
 
 def rpc(  # noqa: PLR0913  each by name, and nearly all have a default
@@ -91,11 +103,13 @@ def rpc(  # noqa: PLR0913  each by name, and nearly all have a default
     starts_turn: bool = False,
     shared: bool = False,
     two_answers: bool = False,
+    why: Why = "",
 ) -> Callable[[_Method], _Method]:
     """Offer a service's method under a name, `service.verb`, to clients and to tool bodies who have the scope.
 
     `tools` is the scope that a tool body needs where that is another one. `as_tool` is the tool whose work it does:
-    asked over a door, or from the body of another tool, it is a call of that one, judged and recorded. One that `reads`
+    asked over a door, or from the body of another tool, it is a call of that one, judged and recorded. One that does no
+    tool's work and that guests may ask for says `why` (`WHYS`), or it is not offered. One that `reads`
     changes nothing, so it may be asked again; by default those are all that need no more than `read`. One that
     `starts_turn` has a model answer, or calls something, where a bound belt would not bind it. A `shared` one is asked
     at the gateway where a program is a client of one. One with `two_answers` says that it was taken, and later what
@@ -108,7 +122,7 @@ def rpc(  # noqa: PLR0913  each by name, and nearly all have a default
         raise DeclarationError(f"{name}: no scope {odd!r}; there are {', '.join(SCOPES)}")
     does_read = "read" in needed if reads is None else reads
     work = work_of(as_tool) if isinstance(as_tool, str) and as_tool else as_tool or None
-    made = Mark(name, *needed, work, does_read, starts_turn, shared, two_answers)
+    made = Mark(name, *needed, work, does_read, starts_turn, shared, two_answers, why=why)
 
     def mark(method: _Method) -> _Method:
         method.__rpc__ = made  # type: ignore[attr-defined]  # read back by mark_of

@@ -16,6 +16,7 @@ SOURCE_KINDS: Mapping[str, str] = {
     "browser": "the browser, where no page is open",
     "message": "a message of somebody who is not the owner, or in a group, by the channel",
     "mcp": "an MCP server, by its name",
+    "plugin": "a tool of a plugin that declares the effect network, or no effects at all, by the plugin",
     "client": "a connected program that runs tools itself, by who it is",
     "hook": "a webhook, by its name",
     "node": "a paired device, by the beginning of its id",

@@ -107,6 +107,11 @@ def read_declared(tool: Tool, kind: str, args: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def reaches_as_much(tool: Tool, judged: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+    """Tell whether a call that was judged reaches all that one with other arguments would."""
+    return all({*read_declared(tool, kind, args)} <= {*read_declared(tool, kind, judged)} for kind in _PLACES)
+
+
 def _list_texts(value: Any, *, numbers: bool = False) -> Iterator[str]:
     """Yield every text in a value, names of fields too; with `numbers` these as text."""
     if isinstance(value, str):

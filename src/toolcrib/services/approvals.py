@@ -258,7 +258,7 @@ class Approvals:
 
     # what doors ask for
 
-    @rpc("approvals.list", clients="read")
+    @rpc("approvals.list", clients="read", tools="admin", why="own")
     async def waiting(self, caller: Caller) -> list[dict[str, Any]]:
         """List the questions that wait for an answer of the caller's."""
         waiting = await self._store.pending(self._now())
@@ -309,7 +309,7 @@ class Approvals:
             self._notify(settled)
         return settled.to_json()
 
-    @rpc("approvals.grants", clients="read")
+    @rpc("approvals.grants", clients="read", why="own")
     async def grants(self, caller: Caller) -> list[dict[str, Any]]:
         """List the lasting grants that hold now and that the caller may revoke."""
         return [grant.to_json() for grant in await self._store.grants(self._now()) if self.answerers.may_lend(caller)]

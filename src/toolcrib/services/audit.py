@@ -188,7 +188,7 @@ class Audit:
             at = rows[-1].seq
             yield None, at
 
-    @rpc("audit.tail", clients="read")
+    @rpc("audit.tail", clients="read", tools="admin", why="own")
     async def tail(  # noqa: PLR0913  each by name, and all have a default
         self,
         caller: Caller,

@@ -143,7 +143,7 @@ class Browser:
         settings = self._settings()
         return settings.executable, settings.headless and not self.is_headed
 
-    @rpc("browser.request", clients="write", tools="admin")
+    @rpc("browser.request", clients="write", tools="admin", why="owner")
     async def request(  # noqa: PLR0913  as the protocol spells it
         self,
         caller: Caller,
@@ -160,7 +160,7 @@ class Browser:
         given = {**(query or {}), **(body or {}), **({"timeoutMs": timeoutMs} if timeoutMs else {})}
         return await self._answer(caller, method, path, given, profile)
 
-    @rpc("browser.perform", clients="write")
+    @rpc("browser.perform", clients="write", why="key")
     async def perform(  # noqa: PLR0913  what a route is, and who asks
         self,
         caller: Caller,
@@ -180,7 +180,7 @@ class Browser:
         shown = f"web:{told['url']}" if told.get("url") else "" if path.rstrip("/") in _OWN_WORDS else "browser"
         return {**told, "sources": [shown]} if shown else told
 
-    @rpc("browser.permit", clients="write")
+    @rpc("browser.permit", clients="write", why="owner")
     async def permit_preview(self, caller: Caller, origin: Annotated[str, Field(max_length=64)]) -> dict[str, Any]:
         """Let the pages of the caller's session open one origin at 127.0.0.1, for the owner's programs."""
         if not self._persons.is_owner(caller):

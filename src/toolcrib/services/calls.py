@@ -247,12 +247,12 @@ class PendingCalls:
 
     # what doors ask for
 
-    @rpc("calls.list", clients="read")
+    @rpc("calls.list", clients="read", why="own")
     async def list_waiting(self, caller: Caller) -> list[dict[str, Any]]:
         """List the calls that wait to be completed, and that the caller may complete."""
         return [each.to_json() for each in await self.waiting() if self._is_right(caller, each)]
 
-    @rpc("calls.complete", clients="write")
+    @rpc("calls.complete", clients="write", why="own")
     async def complete(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         caller: Caller,

@@ -167,7 +167,7 @@ class Canvases:
         self._at_nodes: dict[str, Canvas] = {}  # the canvas that was shown there last
         nodes.on_request = self._hear_node
 
-    @rpc("canvas.list", clients="read")
+    @rpc("canvas.list", clients="read", why="own")
     async def list_canvases(self, caller: Caller) -> dict[str, Any]:
         """List the canvases that are the caller's, the last used first, with their addresses; the owner has all."""
         shown = [
@@ -179,7 +179,7 @@ class Canvases:
 
     # what the tool asks for
 
-    @rpc("canvas.perform", clients="write")
+    @rpc("canvas.perform", clients="write", why="key")
     async def perform(
         self,
         caller: Caller,

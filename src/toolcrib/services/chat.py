@@ -69,7 +69,7 @@ class Chats:
         self._by_session = defaultdict[str, list[ChatRun]](list)
         self._starting = {is_owner: asyncio.Semaphore(_MAX_STARTING) for is_owner in (True, False)}
 
-    @rpc("chat.send", clients="write", starts_turn=True, shared=True)
+    @rpc("chat.send", clients="write", starts_turn=True, shared=True, why="turn")
     async def send(self, caller: Caller, query: ChatQuery) -> dict[str, Any]:
         """Say something in a session; the events `chat` and `agent` tell what comes of it. `/stop` stops it."""
         refuse_delivery(query)
@@ -91,7 +91,7 @@ class Chats:
         await run.wait_until_kept()
         return {"runId": run.id, "status": "started"}
 
-    @rpc("chat.follow", clients="read", shared=True)
+    @rpc("chat.follow", clients="read", shared=True, why="own")
     async def follow(
         self,
         caller: Caller,
@@ -130,7 +130,7 @@ class Chats:
             told.append(event_json(events.TurnFinished("error", sentence=str(error))))
         return {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": True}
 
-    @rpc("chat.abort", clients="write", shared=True)
+    @rpc("chat.abort", clients="write", shared=True, why="own")
     async def abort(
         self,
         caller: Caller,
@@ -141,7 +141,7 @@ class Chats:
         stopped = self._stop(self.place(caller, sessionKey).session or "", runId, caller)
         return {"ok": True, "aborted": bool(stopped), "runIds": stopped}
 
-    @rpc("agent", clients="write", starts_turn=True, shared=True, two_answers=True)
+    @rpc("agent", clients="write", starts_turn=True, shared=True, two_answers=True, why="turn")
     async def agent(self, caller: Caller, progress: Progress, query: AgentQuery) -> dict[str, Any]:
         """Let an agent answer a message: told at once that it was taken, and again what came of it."""
         refuse_delivery(query)
@@ -163,7 +163,7 @@ class Chats:
         told = {"payloads": [{"text": end.text}], "meta": {"steps": end.steps, "cost": end.cost, "reason": end.reason}}
         return {"runId": run.id, "status": "ok", "summary": "completed", "result": told}
 
-    @rpc("agent.wait", clients="write", shared=True)
+    @rpc("agent.wait", clients="write", shared=True, why="own")
     async def wait(
         self,
         caller: Caller,

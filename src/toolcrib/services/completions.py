@@ -158,7 +158,7 @@ class Completions:
         # a program sends the same tools with every request: the belts that were made for them are found again
         self._make_tool = lru_cache(maxsize=1024)(make_client_tool)
 
-    @rpc("chat.complete", clients="write", starts_turn=True, shared=True)
+    @rpc("chat.complete", clients="write", starts_turn=True, shared=True, why="turn")
     async def complete(self, caller: Caller, progress: Progress, query: CompletionQuery) -> dict[str, Any]:
         """Answer what is said, with tools of the caller's own; told when it is done, or when calls of those wait."""
         answers = [_read_answer(each) for each in query.results]
@@ -174,7 +174,7 @@ class Completions:
                 turn.waiting.pop(key).answer.set_result(Result.text(text))
         return await turn.follow(progress)
 
-    @rpc("hooks.run", clients="write", starts_turn=True)
+    @rpc("hooks.run", clients="write", starts_turn=True, why="turn")
     async def run_hook(
         self,
         caller: Caller,

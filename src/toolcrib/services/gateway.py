@@ -95,7 +95,7 @@ class Gateway:
         self._core.stores.members.lock()
 
     @at_once
-    @rpc("health", clients="read", shared=True)
+    @rpc("health", clients="read", shared=True, why="harmless")
     async def health(self, caller: Caller) -> dict[str, Any]:
         """Say that it works, for how long it has, and which agents there are; to a guest, which one is theirs."""
         policy, now = self._core.policy, self._now()
@@ -107,7 +107,7 @@ class Gateway:
             "defaultAgentId": "main", "agents": agents, "channels": _NO_CHANNELS,
         }  # fmt: skip
 
-    @rpc("status", clients="read", shared=True)
+    @rpc("status", clients="read", shared=True, why="own")
     async def status(self, caller: Caller) -> dict[str, Any]:
         """Say how the sessions that the caller may see stand."""
         heads = await self._sessions.find_heads(caller)
@@ -120,13 +120,13 @@ class Gateway:
         return {**told, "sessions": {"count": len(heads), "recent": recent, "running": running}}
 
     @at_once
-    @rpc("system-presence", clients="read")
+    @rpc("system-presence", clients="read", why="own")
     async def present(self, caller: Caller) -> list[dict[str, Any]]:
         """List who is connected; only the owner is told."""
         return self.presence.rows() if self._core.is_owner(caller) else []
 
     @at_once
-    @rpc("models.list", clients="read")
+    @rpc("models.list", clients="read", why="own")
     async def models(self, caller: Caller) -> dict[str, Any]:
         """List the models that the configuration names; to a guest, the one that answers them."""
         if not self._core.is_owner(caller):
@@ -137,7 +137,7 @@ class Gateway:
         return {"models": [{"id": each, "name": each} for each in dict.fromkeys(named)]}
 
     @at_once
-    @rpc("agent.identity.get", clients="read", shared=True)
+    @rpc("agent.identity.get", clients="read", shared=True, why="harmless")
     async def identity(
         self,
         agentId: str = "",  # noqa: N803  as the protocol spells its parameters
@@ -162,7 +162,7 @@ class Gateway:
         asyncio.get_running_loop().call_later(delayMs / 1000, self.on_restart)
         return {"ok": True, "delayMs": delayMs}
 
-    @rpc("logs.tail", clients="read", tools="admin")
+    @rpc("logs.tail", clients="read", tools="admin", why="owner")
     async def tail(
         self,
         caller: Caller,

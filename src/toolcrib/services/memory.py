@@ -177,7 +177,7 @@ class Memories:
         told: dict[str, Any] = {"path": path.strip(), "text": found.data.decode("utf-8", "replace"), "origin": source}
         return {**told, "next": found.first + found.count} if found.more else told
 
-    @rpc("memory.status", clients="read")
+    @rpc("memory.status", clients="read", why="own")
     async def status(self, caller: Caller, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803
         """Tell what is in the caller's memory, and how it is searched; the owner is told where it lies, and of all.
 

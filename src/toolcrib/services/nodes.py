@@ -130,13 +130,13 @@ class Nodes:
                 found[device.id] = replace(known, name=about.get("displayName") or known.name)
         return sorted(found.values(), key=lambda node: (not node.connected_at, node.shown.lower(), node.id))
 
-    @rpc("node.list", clients="read")
+    @rpc("node.list", clients="read", why="own")
     async def list_nodes(self, caller: Caller) -> dict[str, Any]:
         """List the nodes that are paired or connected, and what each may be asked for; to a guest, those it may use."""
         await self._devices.refresh()
         return {"ts": int(time.time() * 1000), "nodes": [self._show(node, caller) for node in self._list_for(caller)]}
 
-    @rpc("node.describe", clients="read")
+    @rpc("node.describe", clients="read", why="own")
     async def describe(self, caller: Caller, nodeId: NodeWord) -> dict[str, Any]:  # noqa: N803
         """Describe one node."""
         await self._devices.refresh()
@@ -176,7 +176,7 @@ class Nodes:
 
     # what they are asked for
 
-    @rpc("node.invoke", clients="write", tools="admin")
+    @rpc("node.invoke", clients="write", tools="admin", why="owner")
     async def invoke(
         self,
         caller: Caller,
@@ -205,7 +205,7 @@ class Nodes:
         params = {"exec": exec, "baseHash": baseHash}
         return await self._ask(self._find_live(nodeId), "system.execApprovals.set", params, _INVOKE_SECONDS)
 
-    @rpc("nodes.perform", clients="write")
+    @rpc("nodes.perform", clients="write", why="key")
     async def perform(
         self,
         caller: Caller,

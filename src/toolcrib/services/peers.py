@@ -166,7 +166,7 @@ class Peers:
         found = (each for (own, _), each in self._offers.items() if own == whose)
         return tuple(tool for each in found if each.placed.session == caller.session for tool in each.tools)
 
-    @rpc("tools.offer", clients="write", two_answers=True)
+    @rpc("tools.offer", clients="write", two_answers=True, why="own")
     async def offer(
         self,
         caller: Caller,
@@ -198,7 +198,7 @@ class Peers:
             self._end(id, offer)
         return {**told, "status": "ok", "tools": []}
 
-    @rpc("tools.answer", clients="write")
+    @rpc("tools.answer", clients="write", why="own")
     async def answer(
         self,
         caller: Caller,

@@ -70,7 +70,7 @@ class SessionDesk:
         self._store, self._sessions = store, sessions
         self._beginnings: dict[str, str] = {}  # of sessions, by their ids: a list reads none of them twice
 
-    @rpc("sessions.list", clients="read", shared=True)
+    @rpc("sessions.list", clients="read", shared=True, why="own")
     async def list_sessions(self, caller: Caller, query: SessionQuery) -> dict[str, Any]:
         """List the sessions that the caller may see, the latest first."""
         pending, rows = await self._sessions.find_pending(), list[dict[str, Any]]()
@@ -100,7 +100,7 @@ class SessionDesk:
             found = self._beginnings[id] = next(said, "")
         return found
 
-    @rpc("chat.history", clients="read", shared=True)
+    @rpc("chat.history", clients="read", shared=True, why="own")
     async def history(
         self,
         caller: Caller,
@@ -128,7 +128,7 @@ class SessionDesk:
         told |= describe_sources(each for row in shown for each in row.get("sources", ()))
         return {**told, "first": len(messages) - len(shown)}
 
-    @rpc("sessions.preview", clients="read", shared=True)
+    @rpc("sessions.preview", clients="read", shared=True, why="own")
     async def preview(
         self,
         caller: Caller,

@@ -111,7 +111,7 @@ class Sessions:
             found.setdefault(each.session, []).append(each)
         return found
 
-    @rpc("sessions.status", clients="read", shared=True)
+    @rpc("sessions.status", clients="read", shared=True, why="own")
     async def status(
         self, caller: Caller, key: Annotated[str, "the session; the caller's own when empty"] = ""
     ) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Sessions:
             "updatedAt": int(head.changed_at * 1000),
         }
 
-    @rpc("sessions.history", clients="read", shared=True)
+    @rpc("sessions.history", clients="read", shared=True, why="own")
     async def history(
         self,
         caller: Caller,

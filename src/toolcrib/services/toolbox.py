@@ -1,6 +1,6 @@
 """Tools from afar: which there are, which a caller has and why, and a call through the same gate as a model's."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Annotated, Any
@@ -48,13 +48,13 @@ class Toolbox:
         tools = [{**describe_tool(tool), "parameters": tool.parameters} for tool in catalog.tools.values()]
         return {"tools": tools, "problems": [problem.sentence for problem in catalog.problems]}
 
-    @rpc("tools.catalog", clients="read")
+    @rpc("tools.catalog", clients="read", why="gate")
     async def catalog(self, caller: Caller) -> dict[str, Any]:
         """List the tools that the caller has, with their parameters."""
         tools = self._core.belt_of(caller).tools.values()
         return {"tools": [{**describe_tool(tool), "parameters": tool.parameters} for tool in tools]}
 
-    @rpc("tools.list", clients="read")
+    @rpc("tools.list", clients="read", why="gate")
     async def verdicts(
         self,
         caller: Caller,
@@ -64,7 +64,7 @@ class Toolbox:
         """List the verdict on every tool that exists, each with its reason."""
         return await self._explain(await self._belt(caller, sessionKey, model))
 
-    @rpc("tools.explain", clients="read")
+    @rpc("tools.explain", clients="read", why="gate")
     async def explain(
         self,
         caller: Caller,
@@ -81,7 +81,7 @@ class Toolbox:
         later = self._core.later_of(belt.caller).get(name)
         return {**told, "later": later} if later else told
 
-    @rpc("tools.call", clients="write", starts_turn=True)
+    @rpc("tools.call", clients="write", starts_turn=True, why="gate")
     async def call(
         self,
         caller: Caller,
@@ -92,14 +92,15 @@ class Toolbox:
         dryRun: Annotated[bool, "only check the arguments, and say what the gate says"] = False,  # noqa: N803
     ) -> dict[str, Any]:
         """Call a tool: judged, recorded and bounded like a model's call."""
-        belt = await self._belt(caller, sessionKey)
+        belt = await self._belt(caller, sessionKey, sources=self._core.aside.read_course(caller)[1])
         if (name := belt.selection.find(tool)) is None:  # it is refused, and that is recorded
             raise ToolError((await belt.call(tool, args or {}, progress=None)).plain_text, code="not_found")
         verdict = verdict_json(belt.verdicts[name], belt.catalog.tools[name])
         if dryRun:
             return {"verdict": await self._rehearse(belt, name, args or {})}
         result = await belt.call(name, args or {}, progress=lambda part: progress(part.to_json()))
-        return {**result.to_json(), "verdict": verdict}
+        sources = [part.source for part in result.content if part.source]
+        return {**result.to_json(), "verdict": verdict, **({"sources": sources} if sources else {})}
 
     async def ask_as_tool(self, caller: Caller, work: ToolWork, params: Mapping[str, Any], run: RunMethod) -> Any:
         """Return what a method answers over a door that does a tool's work: in one call of that tool.
@@ -120,7 +121,9 @@ class Toolbox:
         checked = belt.tools[name].check(args) if name in belt.tools else {}
         return {**row, **asdict(self._judge(belt.caller, Call("dry-run", name, checked), verdict))}
 
-    async def _belt(self, caller: Caller, key: str | None = None, model: str = "") -> CallerBelt:
+    async def _belt(
+        self, caller: Caller, key: str | None = None, model: str = "", sources: Collection[str] = ()
+    ) -> CallerBelt:
         """Return the belt of a caller, in the session that is named, with the model that is named or answers there."""
         if key is None:
             placed = caller
@@ -131,7 +134,8 @@ class Toolbox:
         if model:
             placed = self._name_model(placed, model)
         head = await self._core.stores.sessions.find(placed.session) if placed.session else None
-        belt: CallerBelt = self._core.belt_of(self._core.assign_model(placed, head.model if head else ""))
+        model = head.model if head else ""
+        belt: CallerBelt = self._core.belt_of(self._core.assign_model(placed, model), sources=sources)
         return belt
 
     def _name_model(self, caller: Caller, model: str) -> Caller:

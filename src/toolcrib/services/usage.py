@@ -32,13 +32,13 @@ class UsageDesk:
     def __init__(self, store: SessionStore, sessions: Sessions) -> None:
         self._store, self._sessions = store, sessions
 
-    @rpc("usage.cost", clients="read")
+    @rpc("usage.cost", clients="read", why="own")
     async def cost(self, caller: Caller, days: Days = 30) -> dict[str, Any]:
         """Tell the tokens and the cost of the sessions that the caller may see, day by day, as turns recorded them."""
         told = await self.report(caller, days)
         return {name: told[name] for name in ("updatedAt", "days", "daily", "totals")}
 
-    @rpc("usage.report", clients="read")
+    @rpc("usage.report", clients="read", why="own")
     async def report(self, caller: Caller, days: Days = 30) -> dict[str, Any]:
         """Tell what turns took by day, model, tool and speaker, of the sessions that the caller may see.
 

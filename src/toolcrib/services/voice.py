@@ -145,7 +145,7 @@ class Voice:
 
     # who speaks
 
-    @rpc("tts.status", clients="read")
+    @rpc("tts.status", clients="read", why="harmless")
     async def status(self) -> dict[str, Any]:
         """Tell whether texts are spoken, by whom, and who would stand in."""
         chosen, providers = await self._choose(), self._backend.list_providers(self._settings().tts)
@@ -156,7 +156,7 @@ class Voice:
             "hasOpenAIKey": has_key["openai"], "hasElevenLabsKey": has_key["elevenlabs"], "edgeEnabled": False,
         }  # fmt: skip
 
-    @rpc("tts.providers", clients="read")
+    @rpc("tts.providers", clients="read", why="harmless")
     async def list_providers(self) -> dict[str, Any]:
         """List everybody who might speak, and what each would need for it."""
         rows = [
@@ -166,19 +166,19 @@ class Voice:
         ]  # fmt: skip
         return {"providers": rows, "active": (await self._choose())["provider"]}
 
-    @rpc("tts.enable", clients="write")
+    @rpc("tts.enable", clients="write", why="owner")
     async def enable(self, caller: Caller) -> dict[str, Any]:
         """Have texts spoken again, unless the configuration forbids it."""
         if not self._settings().tts.enabled:
             raise ToolError("media.tts.enabled is false, which only the configuration changes", code="denied")
         return {"enabled": (await self._change(caller, enabled=True))["enabled"]}
 
-    @rpc("tts.disable", clients="write")
+    @rpc("tts.disable", clients="write", why="owner")
     async def disable(self, caller: Caller) -> dict[str, Any]:
         """Have nothing spoken until `tts.enable`."""
         return {"enabled": (await self._change(caller, enabled=False))["enabled"]}
 
-    @rpc("tts.setProvider", clients="write")
+    @rpc("tts.setProvider", clients="write", why="owner")
     async def set_provider(self, caller: Caller, provider: ProviderName) -> dict[str, Any]:
         """Choose who speaks from now on, whatever the configuration says."""
         if why := self._backend.list_providers(self._settings().tts)[provider].explain_absence():
@@ -218,7 +218,7 @@ class Voice:
             return spoken.to_json() | await self._keep(caller, spoken)
         return spoken.to_json() | {"base64": base64.b64encode(spoken.speech.data).decode()}
 
-    @rpc("tts.perform", clients="write")
+    @rpc("tts.perform", clients="write", why="key")
     async def perform(
         self,
         caller: Caller,
@@ -279,7 +279,7 @@ class Voice:
 
     # listening
 
-    @rpc("stt.transcribe", clients="write")
+    @rpc("stt.transcribe", clients="write", why="owner")
     async def transcribe(self, caller: Caller, audio: Annotated[str, "a recording in base64"]) -> dict[str, Any]:
         """Write down what is said in a recording, for a program of the owner's."""
         self._require_owner(caller)

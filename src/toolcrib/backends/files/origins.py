@@ -16,22 +16,31 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-_CLOCK_NS = 20_000_000  # by which the clock of a disk may be late
+CLOCK_NS = 20_000_000  # by which the clock of a disk may be late
+_MIN_KNOWN_BYTES = 16  # content that is shorter may be the same by chance, so that its path has to be
 _MAX_WALKED, _MAX_CHANGED = 200_000, 2_000  # files
 WHOLE_FOLDER = -1
 _WORD, _MIN_SENTENCE_WORDS = re.compile(r"[^\W\d_]+"), 4
+_MIN_SENTENCE_BYTES = 20  # of letters without a break, as some write without any
 
 
 class OriginRow(NamedTuple):
     """A content and the path it had, and what it goes back to: "" is a person who accepted it, wherever it lies.
 
-    A whole folder, whatever lies in it, has a size of -1 and no digest.
+    A whole folder, whatever lies in it, has a size of -1 and no digest. What was there before the time `at` (in seconds
+    since 1970) does not go back to it, though it may be the same.
     """
 
     path: str
     size: int
     digest: str
     source: str
+    at: float = 0.0
+
+    def is_of(self, path: str, changed_ns: int) -> bool:
+        """Tell whether a file with this content, last changed then, may be the one that is meant, or a copy of it."""
+        is_known = self.size >= _MIN_KNOWN_BYTES and changed_ns >= self.at * 1e9 - CLOCK_NS
+        return is_known or self.path == to_kept_path(path)
 
 
 class OriginStore(Protocol):
@@ -82,14 +91,16 @@ class FileOrigins:
         """Count whatever changes below a folder from now on as going back to a source; return what ends that."""
         key = object()
         with self._lock:
-            self._writers[key] = os.path.realpath(root), time.time_ns() - _CLOCK_NS, source
+            self._writers[key] = os.path.realpath(root), time.time_ns() - CLOCK_NS, source
         return key
 
     def end(self, key: object) -> None:
         """Keep what has changed since then as it is now. It looks at every file there is."""
         root, since, source = self._writers[key]
         try:
-            self.store.add([row._replace(source=source) for row in _read_rows(root, list_files(root, since))])
+            self.store.add(
+                [row._replace(source=source, at=since / 1e9) for row in _read_rows(root, list_files(root, since))]
+            )
         finally:
             with self._lock:
                 del self._writers[key]
@@ -124,7 +135,7 @@ def list_files(root: str, since: int = 0) -> Iterator[tuple[str, int]]:
                         ahead.append((entry.path, was_moved))
                     elif was_moved or _holds_changed(entry.path, since):
                         yield entry.path, WHOLE_FOLDER
-                elif stat.S_ISREG(about.st_mode) and (is_moved or about.st_ctime_ns >= since):
+                elif (stat.S_ISREG(about.st_mode) or entry.is_symlink()) and (is_moved or about.st_ctime_ns >= since):
                     yield entry.path, about.st_size
 
 
@@ -148,8 +159,7 @@ def _read_rows(root: str, changed: Iterator[tuple[str, int]]) -> Iterator[Origin
             if size == WHOLE_FOLDER:
                 yield OriginRow(to_kept_path(path), size, "", "")
             elif not many & {root, top} and (size or is_wordy(path[len(root) :])):
-                with open(path, "rb") as file:  # noqa: PTH123
-                    yield OriginRow(to_kept_path(path), size, hashlib.file_digest(file, "sha256").hexdigest(), "")
+                yield OriginRow(to_kept_path(path), size, hash_file(path), "")
 
 
 def _find_top(root: str, path: str) -> str:
@@ -159,7 +169,22 @@ def _find_top(root: str, path: str) -> str:
 
 def is_wordy(path: str) -> bool:
     """Tell whether a name along a path is as long as a sentence: such a one may say something to who reads it."""
-    return any(len(_WORD.findall(name)) >= _MIN_SENTENCE_WORDS for name in path.split("/"))
+    words = [_WORD.findall(name) for name in path.split("/")]
+    longest = max((len(word.encode(errors="replace")) for each in words for word in each), default=0)
+    return longest >= _MIN_SENTENCE_BYTES or any(len(each) >= _MIN_SENTENCE_WORDS for each in words)
+
+
+def read_name(path: str) -> str:
+    """Return what a listing shows of a path: a link with where it leads."""
+    return f"{path}/{os.readlink(path)}" if os.path.islink(path) else path  # noqa: PTH114, PTH115
+
+
+def hash_file(path: str) -> str:
+    """Return what the content of a file is known by; of a link it is where that leads."""
+    if os.path.islink(path):  # noqa: PTH114
+        return hash_bytes(os.fsencode(os.readlink(path)))  # noqa: PTH115
+    with open(path, "rb") as file:  # noqa: PTH123
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hash_bytes(data: bytes) -> str:

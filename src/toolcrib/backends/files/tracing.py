@@ -12,9 +12,18 @@ from toolcrib.define.taint import source_after
 
 from .changes import resolve_path
 from .disk import Disk
-from .origins import WHOLE_FOLDER, OriginRow, hash_bytes, is_below, is_wordy, list_files, to_kept_path
+from .origins import (
+    WHOLE_FOLDER,
+    OriginRow,
+    hash_bytes,
+    hash_file,
+    is_below,
+    is_wordy,
+    list_files,
+    read_name,
+    to_kept_path,
+)
 
-_MIN_KNOWN_BYTES = 16  # content that is shorter may be the same by chance, so that its path has to be
 _MAX_HASHED = 500  # files below one path
 
 
@@ -30,8 +39,8 @@ def trace(disk: Disk, paths: Collection[str], *, names: bool = False) -> tuple[s
         except ToolError:  # it is gone, or leads out: nothing of it is told either
             continue
         own = f"file:{real}" if disk.is_foreign(real) else None
-        if not names or (own is None and is_wordy(real)):
-            whole = f"{disk.beneath.path}/{real}"
+        whole = f"{disk.beneath.path}/{real}"
+        if not names or (own is None and is_wordy(f"/{real}{read_name(whole)[len(whole) :]}")):
             is_folder = names and os.path.isdir(whole) and not os.path.islink(whole)  # noqa: PTH112, PTH114
             told = list_below(disk, real, names=True) if is_folder else (_trace_content(disk, real),)
         else:
@@ -60,14 +69,17 @@ def trace_note(disk: Disk, path: str) -> list[str] | None:
         return None
     rows = [each for each in disk.origins.store.find(about.st_size) if each.size >= 0 or is_below(whole, each.path)]
     told = [source for since, source in disk.origins.list_writers(whole) if about.st_ctime_ns >= since]
-    if stat.S_ISREG(about.st_mode) and any(each.size >= 0 for each in rows):
-        with disk.open(path) as (fd, _), open(fd, "rb", closefd=False) as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if not stat.S_ISDIR(about.st_mode) and any(each.size >= 0 for each in rows):
+        if stat.S_ISLNK(about.st_mode):
+            digest = hash_file(whole)
+        else:
+            with disk.open(path) as (fd, _), open(fd, "rb", closefd=False) as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         same = [each for each in rows if each.digest == digest]
         if not told and any(not each.source and each.path in ("", to_kept_path(whole)) for each in same):
             return []
         rows = [each for each in rows if each.size < 0]
-        rows += [each for each in same if about.st_size >= _MIN_KNOWN_BYTES or each.path == to_kept_path(whole)]
+        rows += [each for each in same if each.is_of(whole, about.st_ctime_ns)]
     return [*told, *(each.source for each in rows if each.source)] or None
 
 
@@ -126,12 +138,12 @@ def list_below(disk: Disk, path: str, *, names: bool = False) -> tuple[str, ...]
     found, gone = dict[str, None](), set[int]()
     for at, row in enumerate(disk.origins.store.below(to_kept_path(top))):
         own = row.path.removeprefix(f"{disk.beneath.path}/")
-        if disk.is_foreign(own) or (names and not is_wordy(own)):
+        if disk.is_foreign(own) or (names and not is_wordy(f"{own}{read_name(row.path)[len(row.path) :]}")):
             continue
         if row.size == WHOLE_FOLDER or at >= _MAX_HASHED:
             found[f"file:{own} after {row.source}"] = None
         elif os.path.lexists(row.path):
-            found |= dict.fromkeys(trace(disk, (own,)))
+            found |= dict.fromkeys(trace(disk, (own,), names=names))
         else:
             gone.add(row.size)
     if names:

@@ -17,9 +17,14 @@ from .sqlite import ORIGINS as TABLE
 T = TypeVar("T")
 
 MAX_ROWS = 100_000
-_FIND = "SELECT path, size, digest, source FROM origins WHERE size IN (?, -1)"
-_BELOW = "SELECT path, size, digest, source FROM origins WHERE (path = ? OR (path > ? AND path < ?)) AND source != ''"
-_ADD = "INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?, ?)"
+_FIND = "SELECT path, size, digest, source, at FROM origins WHERE size IN (?, -1)"
+_BELOW = (
+    "SELECT path, size, digest, source, at FROM origins WHERE (path = ? OR (path > ? AND path < ?)) AND source != ''"
+)
+_ADD = """
+    INSERT INTO origins VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET source = excluded.source, at = min(at, excluded.at)
+"""
 _OLDEST_PATH = "SELECT path FROM origins WHERE source != '' AND size >= 0 ORDER BY at LIMIT 1"
 _DROP_BELOW = "DELETE FROM origins WHERE path > ? AND path < ? AND source != ''"
 _LIFT = "DELETE FROM origins WHERE size = -1 AND (path = ? OR (path > ? AND path < ?))"
@@ -46,7 +51,7 @@ class SqliteOrigins:
             return
 
         def step(db: apsw.Connection) -> None:
-            db.executemany(_ADD, [(*each, time.time()) for each in rows])
+            db.executemany(_ADD, [(*each[:4], each.at or time.time()) for each in rows])
             while _count(db) > self._most and (oldest := db.execute(_OLDEST_PATH).fetchone()):
                 folder = os.path.dirname(oldest[0])  # noqa: PTH120
                 db.execute(_DROP_BELOW, _range(folder))

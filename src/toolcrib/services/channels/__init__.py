@@ -182,7 +182,7 @@ class Channels:
             await line.channel.close()
         self._lines.clear()
 
-    @rpc("channels.status", clients="read")
+    @rpc("channels.status", clients="read", why="own")
     async def status(self, caller: Caller = OWNER) -> dict[str, Any]:
         """Tell how every channel of the configuration stands; to a guest, whether the one they write on works."""
         rows = list[dict[str, Any]]()

@@ -45,7 +45,7 @@ class ChannelLogins:
     def __init__(self, core: TurnCore, channels: WorkingChannels) -> None:
         self._core, self._channels, self._kinds = core, channels, core.channel_kinds
 
-    @rpc("channels.list", clients="read")
+    @rpc("channels.list", clients="read", why="own")
     async def list(self, caller: Caller) -> dict[str, Any]:
         """List the channels that there can be, which are configured, and what each can do; to a guest, their own."""
         rows, names = [], {*self._kinds, *self._core.config.channels}
@@ -149,7 +149,7 @@ class ChannelLogins:
         who = await phone.identify()
         return {"connected": is_there, "message": f"{who} is {'registered' if is_there else 'not registered yet'}"}
 
-    @rpc("web.login.status", clients="read")
+    @rpc("web.login.status", clients="read", why="owner")
     async def tell_phone(self, caller: Caller) -> dict[str, Any]:
         """Tell whether the number is registered."""
         return await self.finish_phone(caller)

@@ -38,7 +38,7 @@ from toolcrib.define.result import Text
 from toolcrib.define.schedule import AtSchedule, CronSchedule, first_slot, with_anchor
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import SessionKey
-from toolcrib.define.taint import join_sources
+from toolcrib.define.taint import join_sources, sources_of
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer
 from toolcrib.policy.explain import caller_json, verdict_json
@@ -138,7 +138,7 @@ class Cron:
 
     # methods
 
-    @rpc("cron.status", clients="read")
+    @rpc("cron.status", clients="read", why="own")
     async def status(self, caller: Caller) -> dict[str, Any]:
         """Say how many jobs the caller has, and when the clock looks next."""
         jobs = await self._visible(caller)
@@ -150,7 +150,7 @@ class Cron:
             "nextWakeAtMs": min(times, default=None),
         }
 
-    @rpc("cron.list", clients="read")
+    @rpc("cron.list", clients="read", why="own")
     async def list_jobs(
         self,
         caller: Caller,
@@ -169,7 +169,11 @@ class Cron:
 
         if upcoming:
             await in_thread(foresee)  # a day's walk through a crontab takes its time
-        return {"jobs": rows}
+        # a job of somebody else's is their word
+        found = join_sources(
+            job.source or ("jobs" if "author" in row else "") for job, row in zip(jobs, rows, strict=True)
+        )
+        return {"jobs": rows, **({"source": found} if found else {})}
 
     @rpc("cron.add", clients="admin", tools="write", as_tool=ToolWork(_to_add_call), starts_turn=True)
     async def add(self, caller: Caller, rights: Collection[Scope], query: JobQuery) -> dict[str, Any]:
@@ -180,7 +184,7 @@ class Cron:
         self._check_count(caller, await self._list())
         # what the owner leaves for later from a device of theirs is the owner's, also when the device is gone
         who = replace(caller, agent=spec.agent_id or caller.agent, door=caller.door if caller.channel else "")
-        home, words = self._home_of(who), self._core.host.message(caller, "")
+        home = self._home_of(who)
         place = self._delivery.find_place(caller)
         self._delivery.check(replace(who, session=home or None), spec.payload, place)
         if spec.session_target == "main" and not home:
@@ -192,7 +196,7 @@ class Cron:
             had=self._tools_of(who),
             home=home,
             place=place,
-            source=next((part.source for part in words.content if isinstance(part, Text)), None) or "",
+            source=self._read_source(caller),
             created_ms=now,
             updated_ms=now,
             anchor_ms=now,
@@ -220,7 +224,7 @@ class Cron:
         job = await self._find(caller, pick_id(id, jobId))
         change = normalize_job(patch, fills=False) or {}
         has = None if "admin" in rights else frozenset(self._tools_of(caller))
-        now = self.clock.now_ms()
+        now, source = self.clock.now_ms(), self._read_source(caller)
 
         def step(known: Job | None) -> tuple[Job | None, JobRun | None]:
             if known is None:
@@ -228,7 +232,7 @@ class Cron:
             spec = self._check(caller, rights, read_job(complete_job(merge(known.spec, change))), known)
             if spec.payload != known.spec.payload:
                 self._delivery.check(replace(known.author, session=known.home or None), spec.payload, known.place)
-            fresh = replace(known, spec=spec, updated_ms=now)
+            fresh = replace(known, spec=spec, updated_ms=now, source=join_sources([known.source, source]))
             if has is not None and any(key in change for key in _CONTENT):
                 through = later_caller(replace(caller, made_through=known.author.made_through), "").made_through
                 author = replace(known.author, made_through=through)
@@ -286,7 +290,7 @@ class Cron:
         told = {"status": end.status, "summary": end.summary, "error": end.error}
         return {"ok": True, "ran": True} | {name: value for name, value in told.items() if value}
 
-    @rpc("cron.runs", clients="read")
+    @rpc("cron.runs", clients="read", why="own")
     async def runs(
         self,
         caller: Caller,
@@ -298,9 +302,10 @@ class Cron:
         wanted = pick_id(id, jobId)
         known = {(await self._find(caller, wanted)).id} if wanted else {job.id for job in await self._visible(caller)}
         runs = await self._store.runs(wanted, most=limit if wanted else _MAX_RUNS)
-        return {"entries": [self._run_json(run) for run in runs if run.job in known][:limit]}
+        entries = [self._run_json(run) for run in runs if run.job in known][:limit]
+        return {"entries": entries, **({"source": "jobs"} if entries else {})}  # a run may go back to all it has read
 
-    @rpc("cron.explain", clients="read")
+    @rpc("cron.explain", clients="read", why="own")
     async def explain(self, caller: Caller, id: JobId, tool: Annotated[str, "only this one"] = "") -> dict[str, Any]:
         """Say for every tool whether a job may use it, and why."""
         job = await self._find(caller, id)
@@ -435,6 +440,10 @@ class Cron:
 
     def _next_of(self, job: Job) -> int | None:
         return slots.next_time(job, self.clock.now_ms()) if job.spec.enabled else None
+
+    def _read_source(self, caller: Caller) -> str:
+        """Return what the caller's words may go back to."""
+        return join_sources(sources_of([self._core.host.message(caller, "")]))
 
     def to_json(self, job: Job) -> dict[str, Any]:
         """Return a job as it is told."""

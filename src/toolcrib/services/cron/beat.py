@@ -62,12 +62,15 @@ class Beats:
         self._store, self._sessions = core.stores.jobs, core.stores.sessions
         self._seen: Config | None = None
 
-    @rpc("last-heartbeat", clients="read")
+    @rpc("last-heartbeat", clients="read", why="own")
     async def last(self, caller: Caller) -> dict[str, Any] | None:
         """Say what came of the latest heartbeat; only the owner is told."""
         jobs = await self._list() if self._core.is_owner(caller) else []
         runs = [run for job in jobs for run in await self._store.runs(job.id, most=2) if run.ended_ms is not None]
-        return describe_beat(max(runs, key=lambda run: run.ended_ms or 0)) if runs else None
+        if not runs:
+            return None
+        told = describe_beat(max(runs, key=lambda run: run.ended_ms or 0))
+        return {**told, "source": "heartbeat"} if "preview" in told else told
 
     @rpc("set-heartbeats", clients="admin")
     async def switch(self, enabled: bool) -> dict[str, Any]:

@@ -171,7 +171,7 @@ class Processes:
 
     # what tools and doors ask for
 
-    @rpc("process.start", clients="write")
+    @rpc("process.start", clients="write", why="key")
     async def start(  # noqa: PLR0913  each by name, and nearly all have a default
         self,
         caller: Caller,

@@ -36,6 +36,7 @@ _READERS = frozenset({
     "tail", "touch", "tr", "uniq", "unzip", "wc", "xxd", "zcat", "zip",
 })  # fmt: skip
 _SEARCHES = frozenset({"egrep", "fgrep", "grep", "rg"})  # the folder where they are, when they name none
+_SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib", "/opt/", "/proc/", "/sbin/", "/sys/", "/usr/")
 _STARTS = ("-exec", "-ok", "-fprint", "--compress-program", "--pre")  # options that run or write something
 
 
@@ -72,6 +73,8 @@ def find_reach(
     root, foreign, is_host = os.path.realpath(terms.root), tracer.list_foreign(terms), target.is_host
     start = _find_inside(root, "", permit.cwd) or "."
     named = {each for each in (_find_inside(root, permit.cwd, word) for word in words) if each is not None}
+    if is_host and kinds & {"read", "search"} and any(_is_anybodys(root, permit.cwd, word) for word in words):
+        kinds.add("opaque")
     hidden = [each for each in foreign if not any(_is_at(path, each) for path in (*named, start))]
     is_open = any(None in command.argv for command in judgement.commands)  # with words that a shell fills in
     is_all = "opaque" in kinds or is_open or any(each.strip("/") in (".", "..") for each in permit.line.split())
@@ -143,6 +146,13 @@ def _find_inside(root: str, folder: str, word: str) -> str | None:
     except ValueError:
         return None
     return os.path.relpath(end, root) if end == root or end.startswith(f"{root.rstrip('/')}/") else None
+
+
+def _is_anybodys(root: str, folder: str, word: str) -> bool:
+    """Tell whether a word names what lies neither in the workspace nor in the system: anybody may have written it."""
+    end = "" if "\0" in word else os.path.realpath(os.path.join(root, folder, word))  # noqa: PTH118
+    is_inside = _find_inside(root, folder, word) is not None or end.startswith(_SYSTEM)
+    return word[:1] in ("~", "$") or ("/" in word and not is_inside and os.path.lexists(end))
 
 
 def _is_at(path: str | None, folder: str) -> bool:

@@ -163,14 +163,14 @@ class ServerTools:
         """Forget the token of a server, and tell whether there was one."""
         return self._backend.sign_out(server, self._service.require(server, self._settings))
 
-    @rpc("mcp.prompts", clients="read", starts_turn=True)
+    @rpc("mcp.prompts", clients="read", starts_turn=True, why="gate")
     async def prompts(
         self, caller: Caller, server: Annotated[str, "the name of the server in the configuration"]
     ) -> dict[str, str]:
         """List the prompts that an MCP server offers, as it writes them; for who may call its tools."""
         return await self._ask_as(caller, server, "prompts/list", {})
 
-    @rpc("mcp.prompt", clients="read", starts_turn=True)
+    @rpc("mcp.prompt", clients="read", starts_turn=True, why="gate")
     async def prompt(
         self,
         caller: Caller,

@@ -159,7 +159,7 @@ class Mcp:
 
     # what doors ask for
 
-    @rpc("mcp.status", clients="read")
+    @rpc("mcp.status", clients="read", why="own")
     async def status(self, caller: Caller) -> list[dict[str, Any]]:
         """Tell how every MCP server stands: its connection, its tools and what became of them, what is wrong."""
         for_owner = self._is_owner(caller)

@@ -174,7 +174,7 @@ class Subagents:
         stopped = [run.key for run in running if run.is_stopped]
         return {"status": "stopped" if stopped or not running else "ended", "stopped": stopped}
 
-    @rpc("agents.list", clients="read")
+    @rpc("agents.list", clients="read", why="own")
     async def agents(self, caller: Caller) -> dict[str, Any]:
         """Tell which agents the caller may start: itself first, then those that its lists and its tools allow."""
         own = agent_of(caller)

@@ -1,0 +1,144 @@
+"""From where: what a body asks the services for goes back to what its call has read, and so does what they answer."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolcrib
+from toolcrib import OWNER, Ctx, Result, tool
+from toolcrib.app import Crib
+from toolcrib.define.event import ToolFinished
+from toolcrib.define.message import Call
+from toolcrib.testing import FakeApprover, ScriptedModel, call_reply, text_reply
+
+from .sources_world import CARD, MAIN, ORDER, OTHER, PAGE, Made, page, sources, turn
+
+pytestmark = pytest.mark.anyio
+
+LETTER = "inbox/letter.txt"
+
+
+@tool(effects={"read"})
+async def pass_on(ctx: Ctx, method: str, params: str, reads: str = LETTER) -> Result:
+    """Read a file, and ask the services for something with what stands there."""
+    text = (await ctx.workspace.read(reads)).decode()
+    await ctx.rpc(method, json.loads(params.replace("ORDER", text)))
+    return Result.text("passed on")
+
+
+@tool(effects={"read"})
+async def look_up(ctx: Ctx, method: str, params: str = "{}") -> str:
+    """Tell what the services answer."""
+    return json.dumps(await ctx.rpc(method, json.loads(params)), default=str)
+
+
+def open_crib(folder: Path, **tools: Any) -> Crib:
+    (root := folder / "work").mkdir()
+    (root / "inbox").mkdir()
+    (root / LETTER).write_text(ORDER)
+    (root / "own.txt").write_text(ORDER)
+    config = {"workspace": {"root": str(root)}, "models": {"default": "offline:rules"}, "tools": tools}
+    return toolcrib.open(config, tools=[page, pass_on, look_up], state=folder / "state", env={"PATH": "/usr/bin:/bin"})
+
+
+JOB = {"name": "ORDER", "schedule": {"everyMs": 3_600_000}, "payload": {"kind": "agentTurn", "message": "ORDER"}}
+ASKED: list[tuple[str, dict[str, Any], str]] = [
+    ("wake", {"text": "ORDER"}, "cron"),
+    ("sessions.send", {"key": OTHER, "message": "ORDER"}, "sessions_send"),
+    ("cron.add", {"job": JOB}, "cron"),
+    ("subagents.spawn", {"task": "ORDER"}, "sessions_spawn"),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "name"), ASKED, ids=[each[0] for each in ASKED])
+@pytest.mark.parametrize("reads", [LETTER, "own.txt"])
+async def test_what_a_call_has_read_itself_counts_in_the_calls_that_it_makes(
+    tmp_path: Path, method: str, params: Mapping[str, Any], name: str, reads: str
+) -> None:
+    people = FakeApprover(True)
+    call = Call("a", "pass_on", {"method": method, "params": json.dumps(params), "reads": reads})
+    async with open_crib(tmp_path, askAfterOutside=["cron", "sessions_send", "sessions_spawn", "write"]) as crib:
+        await turn(crib, ("ls", {}), session=OTHER)
+        model = ScriptedModel([call_reply(call), *[text_reply("done")] * 4], CARD)
+        who = replace(OWNER, session=MAIN)
+        events = crib.turn("go", caller=who, session=MAIN, model=model, approver=people)
+        done = [each.result async for each in events if isinstance(each, ToolFinished)]
+        assert done[0].status == "ok", done
+    assert [each.name for _, each, _ in people.asked] == ([name] if reads == LETTER else [])
+
+
+@pytest.mark.parametrize("reads", [LETTER, "own.txt"])
+async def test_a_direct_call_of_a_body_is_refused_where_nobody_can_be_asked_about_what_it_read(
+    tmp_path: Path, reads: str
+) -> None:
+    params = json.dumps({"tool": "write", "args": {"path": "x.txt", "content": "ORDER"}})
+    async with open_crib(tmp_path, askAfterOutside=["write"]) as crib:
+        await turn(crib, ("pass_on", {"method": "tools.call", "params": params, "reads": reads}))
+    assert (tmp_path / "work/x.txt").exists() is (reads != LETTER)
+
+
+async def made_job(crib: Crib, *before: Made, **job: Any) -> str:
+    *_, made = await turn(crib, *before, ("cron", {"action": "add", "job": {**JOB, "name": "nuts", **job}}))
+    return str(json.loads(made.plain_text)["id"])
+
+
+@pytest.mark.parametrize("look", [("cron", {"action": "list"}), ("look_up", {"method": "cron.list"})], ids=str)
+async def test_a_job_is_told_with_what_its_maker_had_read(tmp_path: Path, look: Made) -> None:
+    async with open_crib(tmp_path) as crib:
+        await made_job(crib)
+        (mine,) = await turn(crib, look, session=OTHER)
+        await made_job(crib, PAGE, name=ORDER)
+        (theirs,) = await turn(crib, look, session="agent:main:third")
+    assert sources(mine) == ""
+    assert "web:https://evil.test/nuts" in sources(theirs)
+
+
+async def test_a_job_that_is_changed_after_a_page_was_read_is_from_there_by_then(tmp_path: Path) -> None:
+    async with open_crib(tmp_path) as crib:
+        id = await made_job(crib)
+        patch = {"payload": {"kind": "agentTurn", "message": ORDER}}
+        await turn(crib, PAGE, ("cron", {"action": "update", "jobId": id, "patch": patch}), session=OTHER)
+        (told,) = await turn(crib, ("cron", {"action": "list"}), session="agent:main:third")
+        assert (await crib.ask("cron.run", {"id": id, "mode": "force", "wait": True}, caller=OWNER))["ran"]
+        listed = (await crib.ask("sessions.list", {}, caller=OWNER))["sessions"]
+        (run,) = (each["key"] for each in listed if ":cron:" in each["key"])
+        (heard, *_) = (await crib.ask("sessions.history", {"key": run}, caller=OWNER))["messages"]
+    assert "web:https://evil.test/nuts" in sources(told)
+    assert any("web:https://evil.test/nuts" in each for each in heard["sources"])
+
+
+READS = [
+    ("cron.runs", {}),
+    ("tools.call", {"tool": "read", "args": {"path": LETTER}}),
+    ("sessions.history", {"key": OTHER}),
+    ("sessions.preview", {"keys": [OTHER]}),
+    ("chat.history", {"sessionKey": OTHER}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), READS, ids=[each[0] for each in READS])
+async def test_whatever_the_services_answer_with_words_from_outside_says_from_where(
+    tmp_path: Path, method: str, params: Mapping[str, Any]
+) -> None:
+    async with open_crib(tmp_path) as crib:
+        id = await made_job(crib, PAGE, payload={"kind": "agentTurn", "message": ORDER})
+        await crib.ask("cron.run", {"id": id, "mode": "force", "wait": True}, caller=OWNER)
+        await turn(crib, PAGE, session=OTHER, says=ORDER)
+        asked = ("look_up", {"method": method, "params": json.dumps(params)})
+        (result,) = await turn(crib, asked, session="agent:main:third")
+    assert result.status == "ok", result
+    assert "rder nuts" in result.plain_text
+    assert sources(result)
+
+
+@pytest.mark.parametrize("method", ["audit.tail", "approvals.list", "logs.tail"])
+async def test_what_is_for_a_person_to_read_is_for_no_body(tmp_path: Path, method: str) -> None:
+    async with open_crib(tmp_path) as crib:
+        (result,) = await turn(crib, ("look_up", {"method": method}))
+        assert result.details["code"] == "denied"
+        if method != "logs.tail":
+            assert isinstance(await crib.rpc_for(OWNER, {"read"})(method, {}), list)
