@@ -174,6 +174,15 @@ async def test_where_not_all_was_shown_one_can_only_refuse(tmp_path: Path, bad: 
         await until(lambda: "refused" in said(at, KIM))
 
 
+async def test_an_answer_may_have_a_signature_below_it(tmp_path: Path) -> None:
+    async with world(tmp_path, hold(), text("done")) as at:
+        await meet(at, OWEN)
+        at.box.put(KIM, "go")
+        id, _ = await asked(at, OWEN)
+        at.box.put(OWEN, f"/approve {id}\n\nSent from my phone")
+        await until(lambda: at.held.done == 1)
+
+
 async def test_a_button_of_a_question_answers_it_and_any_other_is_text(tmp_path: Path) -> None:
     async with world(tmp_path, hold(), *[text("heard")] * 4, text("done")) as at:
         await meet(at, OWEN)

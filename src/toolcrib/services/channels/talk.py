@@ -222,7 +222,7 @@ class ChannelTalk:
         found = _COMMAND.fullmatch(said)
         if found is None or found[1] not in self._commands:
             raise ToolError(f"that is none of my commands: {_HELP}", code="bad_arguments")
-        return await self._commands[found[1]](caller, (found[2] or "").strip())
+        return await self._commands[found[1]](caller, (found[2] or "").strip().partition("\n")[0])  # a letter says more
 
     async def _help(self, caller: Caller, rest: str) -> str:
         return _HELP
