@@ -242,6 +242,7 @@ TWO = {"channels": {"irc": {"host": "irc.test", "nick": "c"}, "telegram": {"botT
         ({"tool": "order", "by": ["id:7"]}, TWO, "irc:id:7 or telegram:id:7"),
         ({"tool": "order", "count": 2}, {}, "by holds 1"),
         ({"tool": "order", "by": ["role:parents", "telegram:id:2", "irc:id:pat"], "count": 3}, {}, "by holds 2"),
+        ({"tool": "order", "by": ["telegram:id: "]}, {}, "nobody who can answer"),
         ({"tool": "order", "count": 0}, {}, "tools.ask[0].count"),
         ({"tool": "order", "when": {}}, {}, "names no argument"),
         ({"tool": "order", "taint": "web", "when": {"taint": "*"}}, {}, "write it once"),

@@ -126,7 +126,8 @@ RuleEntries = tuple[Annotated[Annotated[_Entry, TEXT] | Annotated[EntrySettings,
 
 
 def _check_answerer(text: str) -> str:
-    if text != "owner" and not is_role(text) and sender_key(text).kind not in IDENTITIES:
+    key = sender_key(text)
+    if text != "owner" and not is_role(text) and (key.kind not in IDENTITIES or not key.value):
         raise ValueError(f"{text!r} is nobody who can answer; write owner, role:NAME, or an id like telegram:id:7")
     return text
 

@@ -185,6 +185,7 @@ def test_results_that_only_look_like_those_of_a_provider_vouch_for_nobody(result
         ("From: ann@x.test\nFrom: eve@evil.test", ""),
         ("From: mar\u212a@x.test", ""),
         ("From: friends:;", ""),
+        ("From: eve: ann@x.test;", ""),
         ("Subject: nobody", ""),
     ],
 )

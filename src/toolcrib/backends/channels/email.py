@@ -212,7 +212,9 @@ class EmailChannel:
 def find_author(mail: EmailMessage) -> str:
     """Return the address that a message says it is from; "" when it names none, or more than one."""
     fields = mail.get_all("From", [])
-    found = [each.addr_spec for each in fields[0].addresses] if len(fields) == 1 else []
+    groups = fields[0].groups if len(fields) == 1 else ()
+    # behind the name of a group somebody else may read another one
+    found = [who.addr_spec for each in groups for who in each.addresses if each.display_name is None]
     return found[0].lower() if len(found) == 1 and _ADDRESS.fullmatch(found[0]) else ""
 
 
