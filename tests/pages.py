@@ -170,7 +170,7 @@ _CALLED = {
     "Entry": "entry",
     "ProfileName": "profile",
     "SenderName": "sender",
-    "OwnerName": "`id:` or `e164:` sender",
+    "OwnerName": "`telegram:id:`, `id:` or `e164:` sender",
     "AgentId": "agent id",
     "Every": "length of time, from `1m` on",
     "Seconds": "seconds",

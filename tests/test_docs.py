@@ -28,7 +28,6 @@ import pytest
 import toolcrib
 from tests.pages import ROOT, drawn_paths, modules, regenerated
 from toolcrib.config import Config
-from toolcrib.config.settings import UNUSED
 from toolcrib.doors.cli.main import run
 from toolcrib.policy.lint import FindingKind
 
@@ -171,6 +170,16 @@ def test_the_map_names_as_existing_only_what_exists() -> None:
     assert [path for path in sorted(named) if not any((home / path).exists() for home in homes)] == []
 
 
+_PATH = re.compile(r"`((?:src|tests|docs|examples|benchmarks|bin)/[\w./-]*|[\w./-]+/[\w.-]+\.py)(?:::\w+)?`")
+
+
+@page
+def test_every_path_that_a_page_names_exists(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    homes = (ROOT, ROOT / "src/toolcrib", page.parent)
+    assert [path for path in _PATH.findall(text) if not any((home / path).exists() for home in homes)] == []
+
+
 def _section(heading: str) -> str:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     found = re.search(rf"^## {re.escape(heading)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
@@ -253,11 +262,6 @@ def test_every_section_of_the_configuration_has_its_table() -> None:
     text = (ROOT / "docs/configuration.md").read_text()
     shown = set(re.findall(r"<!-- generated: settings (\w+) -->", text))
     assert shown == {info.alias or name for name, info in Config.model_fields.items()}
-
-
-def test_the_sections_that_wait_are_named() -> None:
-    text = (ROOT / "docs/configuration.md").read_text()
-    assert [section for section in UNUSED if f"## {section}" not in text] == []
 
 
 if __name__ == "__main__":

@@ -122,7 +122,8 @@ def test_an_openclaw_file_is_told_what_is_not_read_and_loudly_where_it_narrows(
     ("config", "named"),
     [
         ({"browser": {"enabled": False}, "web": {"search": {"enabled": False}}, "cron": {"enabled": True}}, []),
-        ({"session": {"dmScope": "main"}}, ["session"]),
+        ({"session": {"dmScope": "main"}}, []),
+        ({"people": {"ann": {"is": ["telegram:id:7"], "owner": True}}}, ["people.ann.owner"]),
         ({"web": {"search": {"enabled": False, "provider": "brave"}}}, []),
         ({"gateway": {"port": 1}, "memory": {"provider": "x"}, "logging": {"level": "info"}}, []),
         ({"limits": {"turns": 1}, "models": {"default": "openai:gpt-5"}, "audit": {"file": "a.log"}}, []),

@@ -118,12 +118,10 @@ def test_a_search_provider_without_what_it_needs_is_refused(provider: str, needs
         load({"web": {"search": {"provider": provider}}}, {})
 
 
-def test_unused_sections_are_named_in_order() -> None:
-    loaded = load(
-        {"logging": {}, "gateway": {}, "tools": {}, "web": {"fetch": {"maxChars": 5}}, "session": {"dmScope": "main"}},
-        {},
-    )
-    assert loaded.unused == ("session",)
+def test_keys_that_nothing_reads_yet_are_named_in_order() -> None:
+    ann: dict[str, Any] = {"is": ["telegram:id:7"], "timeZone": "Europe/Kyiv", "owner": True}
+    loaded = load({"session": {"dmScope": "main"}, "people": {"bob": {"is": ["telegram:id:8"]}, "ann": ann}}, {})
+    assert loaded.unused == ("people.ann.owner", "people.ann.timeZone")
 
 
 def test_a_file_of_our_own_has_nothing_ignored(tmp_path: Path) -> None:

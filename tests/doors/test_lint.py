@@ -83,16 +83,16 @@ def test_tools_that_cannot_be_had_are_told_in_one_sentence(
 
 
 def test_a_note_alone_does_not_fail(tmp_path: Path, capsys: Capture) -> None:
-    answer = ask(capsys, "lint", "--config", crib_file(tmp_path, "session: {dmScope: main}"), "--json")
+    answer = ask(capsys, "lint", "--config", crib_file(tmp_path, "people: {ann: {is: [id:7], owner: true}}"), "--json")
     assert answer.code == 0
     assert answer.json == {
         "findings": [
             {
                 "kind": "unused",
                 "level": "note",
-                "origin": "session",
+                "origin": "people.ann.owner",
                 "message": "checked, but not used by this version yet",
-                "remedy": "nothing to do",
+                "remedy": "write their ids into owners",
             }
         ],
         "failing": 0,

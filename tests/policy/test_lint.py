@@ -147,6 +147,7 @@ def test_a_failed_expectation_says_what_decided() -> None:
     assert finding.remedy == "take 'exec' out of tools.deny"
 
 
-def test_sections_that_are_not_used_yet_are_named_in_notes() -> None:
-    notes = [finding for finding in crib_of({"session": {"dmScope": "main"}}).lint() if finding.level == "note"]
-    assert [(note.kind, note.origin) for note in notes] == [("unused", "session")]
+def test_keys_that_are_not_used_yet_are_named_in_notes() -> None:
+    people = {"ann": {"is": ["telegram:id:7"], "timeZone": "Europe/Kyiv"}}
+    notes = [finding for finding in crib_of({"people": people}).lint() if finding.level == "note"]
+    assert [(note.kind, note.origin) for note in notes] == [("unused", "people.ann.timeZone")]

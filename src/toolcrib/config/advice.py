@@ -38,8 +38,9 @@ def advice(
     `is_seen` tells whether a path of this machine can be seen in the sandbox.
     """
     yield from _find_ignored_keys(loaded)
-    for section in loaded.unused:
-        yield Finding("unused", "note", section, "checked, but not used by this version yet", "nothing to do")
+    for key in loaded.unused:
+        remedy = "write their ids into owners" if key.endswith(".owner") else "nothing to do"
+        yield Finding("unused", "note", key, "checked, but not used by this version yet", remedy)
     if loaded.unset:
         what = f"not set here, and taken as something unknown: {', '.join(loaded.unset)}"
         yield Finding("unset", "note", "environment", what, "set them where a rule depends on one")

@@ -24,7 +24,7 @@ from . import channels, settings
 from .complain import complaint, conceal, failing_keys, unknown_keys
 from .foreign import refuse_unfollowed
 from .openclaw import Translated, from_openclaw
-from .people import index_people
+from .people import index_people, list_unused
 from .positions import KeyPath, format_path, place_workspaces
 from .read import Document, document, read_document
 from .values import quote_value
@@ -69,7 +69,7 @@ class Loaded:
     """Checked settings, the policy in them, and what `lint` should say about the file itself.
 
     `ignored` are key paths of an OpenClaw file that toolcrib has no use for; `eclipsed` those that another spelling
-    of the same thing stands before; `unused` are sections that this version checks but does not read yet; `exposed`
+    of the same thing stands before; `unused` are keys that this version checks but does not read yet; `exposed`
     is a file with secrets that others on this machine can read. `foreign` says that the file is OpenClaw's. `unset` are
     variables that the file takes from the environment and that stand in for nothing there.
     """
@@ -353,7 +353,7 @@ def _check(translated: Translated, *, foreign: bool) -> Loaded:
         translated=translated,
         ignored=tuple(map(format_path, translated.ignored)),
         eclipsed=tuple((format_path(lost), format_path(counts)) for lost, counts in translated.eclipsed),
-        unused=tuple(section for section in settings.UNUSED if section in value),
+        unused=tuple(list_unused(config.people)),
         exposed=_find_exposed(translated.document, config),
         foreign=foreign,
     )

@@ -40,6 +40,14 @@ class PersonSettings(Section):
         return value
 
 
+def list_unused(people: Mapping[str, PersonSettings]) -> Iterator[str]:
+    """Yield the keys that are set and that nothing reads yet."""
+    for name, person in people.items():
+        yield from (
+            f"people.{name}.{key}" for key, value in (("owner", person.owner), ("timeZone", person.time_zone)) if value
+        )
+
+
 def index_people(people: Mapping[str, PersonSettings], bare: str) -> dict[Identity, str]:
     """Return whose each identity is; ValueError for one that two have."""
     found: dict[Identity, str] = {}

@@ -1,7 +1,6 @@
 """The table of contents of all settings: one model a section, camelCase keys as the documents write them.
 
-Sections that no part of this build reads yet are checked all the same; `UNUSED` names them for `lint`. A check that
-is about one key of several begins its sentence with `key: `, so that the complaint can point at it.
+A check that is about one key of several begins its sentence with `key: `, so that the complaint can point at it.
 """
 
 from collections.abc import Mapping
@@ -81,9 +80,6 @@ from .values import (
     parse_length,
     quote_value,
 )
-
-# Sections that are checked from the start and used from a later version on.
-UNUSED = ("session",)
 
 
 class Lines(Section):
