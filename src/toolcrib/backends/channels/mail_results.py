@@ -11,6 +11,9 @@ from typing import NamedTuple
 _COMMENT_PART = re.compile(r"\\.|[()\"]", re.DOTALL)
 _WORD = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s;()"\\\x00-\x1f\x7f])+', re.DOTALL)
 _METHOD = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:/[0-9]+)?=([a-z0-9_-]+)")
+_SENDER = re.compile(
+    r'\s*(?:"[^"\\<>@]*"|[^"<>@,;:()\\]*)\s*<([\w.+-]+@[\w.-]+)>\s*', re.ASCII
+)  # a name, and its address
 _LINKS = "=./"  # around which a word may have blanks and comments
 
 
@@ -36,9 +39,9 @@ def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
     Only the topmost header under the server's name says yes, for those below it may have come with the message; each of
     them says no. A sender that is not written as it should be may be read in two ways, and counts in none.
     """
-    raw = (value for name, value in mail.raw_items() if name.lower() == "authentication-results")
-    ours = [read_results(str(each)) for each in raw if server and _is_named(_read_name(str(each)), server.lower())]
-    if mail["From"].defects or not ours:
+    raw = [str(value) for name, value in mail.raw_items() if name.lower() == "authentication-results"]
+    ours = [read_results(each) for each in raw if server and _is_named(_read_name(each), server.lower())]
+    if not ours or (mail["From"].defects and not _is_clear(mail, address)):
         return False
     whole = [each for each in ours if each is not None]
     domain, top = address.rpartition("@")[2], whole[0] if whole else ()
@@ -49,6 +52,12 @@ def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
         return True
     signers = [each.signer for each in top if (each.method, each.value) == ("dkim", "pass")]
     return any("." in each and f".{domain}".endswith(f".{each}") for each in signers)
+
+
+def _is_clear(mail: EmailMessage, address: str) -> bool:
+    """Tell whether a sender can be read in one way only, though its name is not as RFC 5322 has it: `Ann B. <a@b>`."""
+    written = [_SENDER.fullmatch(str(value)) for name, value in mail.raw_items() if name.lower() == "from"]
+    return [found and found[1].lower() for found in written] == [address]
 
 
 def read_results(text: str) -> tuple[AuthResult, ...] | None:
