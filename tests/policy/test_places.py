@@ -9,6 +9,7 @@ import pytest
 
 import toolcrib
 from toolcrib import OWNER, Crib, Ctx, Result, tool
+from toolcrib.define.files import Listing
 from toolcrib.define.tool import Tool
 from toolcrib.policy.reach import place_of, read_reached, resolve_wide
 
@@ -281,8 +282,11 @@ async def test_a_path_of_a_tool_that_says_nothing_counts_also_beneath_a_root_of_
     async def resolve(path: str) -> str:
         return path.removeprefix("/srv/work/")
 
+    async def look(folder: str) -> Listing:
+        return Listing(entries=(), total=0)
+
     asked = replace(fetch_it, source=source)
-    found = await resolve_wide(asked, ["/srv/work/shop/secret/key"], {}, resolve)
+    found = await resolve_wide(asked, ["/srv/work/shop/secret/key"], {}, resolve, look)
     assert ("secret/key" in found) is (source == "mcp:shop")
     assert "shop/secret/key" in found
 

@@ -193,8 +193,8 @@ async def _prepare(
             again = await _judge_again(now, tool, ctx, args, questions, pipeline, deadline, judged)
             ctx, args, judged, files = again
     bounds: tuple[ArgumentJudgement | ReachedFiles | None, ...] = (judged, granted, files)
-    for each in filter(None, bounds):
-        ctx = each.confine(ctx)
+    for each in bounds:
+        ctx = ctx if each is None else each.confine(ctx)
     if slot:
         deadline.give(None)
         await slot.wait_exclusive(exclusive=tool.exclusive)

@@ -16,7 +16,7 @@ FALLBACK = "urn:xmpp:fallback:0"
 
 
 def hear_matrix(text: str, **content: Any) -> HeardMessage:
-    channel: Any = MatrixChannel(SimpleNamespace(homeserver="https://x.test", access_token="t"), SimpleNamespace())  # type: ignore[arg-type]
+    channel: Any = MatrixChannel(SimpleNamespace(homeserver="https://x.test", access_token="t"), SimpleNamespace())
     event = {"type": "m.room.message", "sender": "@ann:x", "event_id": "$1", "content": {"body": text, **content}}
     heard: HeardMessage = channel._to_message("!r:x", event, is_direct=True)
     return heard
@@ -47,7 +47,7 @@ def test_what_is_quoted_on_matrix_where_nothing_is_answered_is_the_senders_own()
 
 def hear_xmpp(text: str, *more: Element) -> HeardMessage | None:
     settings = SimpleNamespace(jid="crib@x.test", password="p", host="", rooms=(), nick="", groups={}, port=0)
-    channel: Any = XmppChannel(settings, SimpleNamespace())  # type: ignore[arg-type]
+    channel: Any = XmppChannel(settings, SimpleNamespace())
     stanza = make_element("message", **{"from": f"{ANN}/home", "type": "chat", "id": "1"})
     add_element(stanza, "body", CLIENT, text)
     stanza.extend(more)
