@@ -331,9 +331,11 @@ def list_places() -> dict[tuple[str, int], range]:
     found = dict[tuple[str, int], range]()
     for name in MAKERS:
         for node in ast.walk(ast.parse((SOURCE / name).read_text())):
-            made = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS
-            told = isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 4
-            if made or told:
+            if isinstance(node, ast.Call):
+                is_one = isinstance(node.func, ast.Name) and node.func.id in CALLS
+            else:
+                is_one = isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 4
+            if is_one and isinstance(node, ast.expr):
                 found[name, node.lineno] = range(node.lineno, (node.end_lineno or node.lineno) + 1)
     return found
 
@@ -384,7 +386,7 @@ RUNS_SOMETHING = [
 
 @pytest.mark.parametrize("agent", [False, True])
 def test_an_entry_for_commands_that_runs_whatever_follows_is_told(agent: bool) -> None:
-    def told(lines: list[str]) -> list[tuple[str, str]]:
+    def told(lines: list[str]) -> list[str]:
         tools = {"tools": {"exec": {"allow": [shlex.split(line) for line in lines]}}}
         crib = crib_of({"agents": {"dev": tools}} if agent else tools, foreign=False)
         return [each.message.partition("' runs")[0][1:] for each in crib.lint() if each.kind == "widening"]
@@ -461,7 +463,8 @@ def test_a_comparison_tells_who_may_answer(entry: Any) -> None:
         return {"people": {"ann": {"is": ["telegram:id:2"]}}, "tools": {"ask": [{**plain, **who}]}}
 
     def told(old: Json, new: Json) -> set[tuple[str, str]]:
-        changes = list_changes(*(crib_of(each, foreign=False).view() for each in (old, new)), Counter())
+        before, after = (crib_of(each, foreign=False).view() for each in (old, new))
+        changes = list_changes(before, after, Counter())
         return {(each["tool"], each["reason"]) for each in changes}
 
     both = {"by": ["owner", "telegram:id:2"]}

@@ -114,8 +114,8 @@ def list_places(policies: Sequence[PolicySettings], named: _Named) -> Iterator[C
     """Yield one caller for every direct message and group chat, with every sender that is told apart there."""
     everywhere = [key for policy in policies for key in policy.by_sender]
     if everywhere:  # what bounds senders wherever they write bounds those without a channel, too
-        in_roles = [each for policy in policies for each in chain(*policy.roles.values())]
-        yield from (Caller(sender=each) for each in _list_senders([], [*everywhere, *in_roles]))
+        held = [each for policy in policies for each in chain(*policy.roles.values())]
+        yield from (Caller(sender=each) for each in _list_senders([], [*everywhere, *held]))
     channels = [*(name for policy in policies for name in policy.channels), *named]
     channels += filter(None, (sender_key(each).channel for each in everywhere))
     for channel in dict.fromkeys(channels):
