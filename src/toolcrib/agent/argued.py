@@ -7,7 +7,7 @@ redirect, or search a folder: each place that it comes to is judged like the arg
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic_core import to_jsonable_python
 
@@ -25,6 +25,12 @@ from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.reach import ANY
 
 from .deadline import wait_to_end
+
+
+class CallBound(Protocol):
+    """What holds the body of a call to what was judged."""
+
+    def confine(self, ctx: Ctx) -> Ctx: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import NO_BASIS, Consent, Decision, Selection, Verdict
 from toolcrib.policy.explain import explain_sentence
 
-from .argued import ArgumentJudgement, judge_arguments, use_grant
+from .argued import ArgumentJudgement, CallBound, judge_arguments, use_grant
 from .belt import no_such_tool
 from .deadline import Deadline, find_cancellation, wait_to_end
 from .hooks import BoundHook, apply_guard, apply_observer, copy_args, hook_failure
@@ -192,9 +192,9 @@ async def _prepare(
         if pipeline.rejudge is not None and (now := pipeline.rejudge(belt, ctx)) is not belt:
             again = await _judge_again(now, tool, ctx, args, questions, pipeline, deadline, judged)
             ctx, args, judged, files = again
-    bounds: tuple[ArgumentJudgement | ReachedFiles | None, ...] = (judged, granted, files)
-    for each in bounds:
-        ctx = ctx if each is None else each.confine(ctx)
+    bounds: tuple[CallBound | None, ...] = (judged, granted, files)
+    for each in filter(None, bounds):
+        ctx = each.confine(ctx)
     if slot:
         deadline.give(None)
         await slot.wait_exclusive(exclusive=tool.exclusive)
