@@ -3,6 +3,7 @@
 import pytest
 
 from toolcrib.define.caller import Caller, Sender
+from toolcrib.define.channel import IdRules
 from toolcrib.policy.chats import find_sender
 from toolcrib.policy.resolve import is_among
 from toolcrib.policy.settings import PolicySettings
@@ -79,3 +80,11 @@ def test_a_bare_id_in_the_list_of_one_channel_is_a_sender_there_alone(channel: s
     assert is_among(settings, Caller(channel="telegram", sender=sender), ["id:7"], at="telegram")
     assert not is_among(settings, Caller(channel=channel or None, sender=sender), ["id:7"], at="telegram")
     assert is_among(settings, Caller(channel=channel or None, sender=sender), ["id:7"])
+
+
+def test_a_bare_id_is_nobody_of_an_account_where_ids_differ_by_account() -> None:
+    settings = PolicySettings(bare="irc", ids={"irc": IdRules(by_account=True)})
+    work = Caller(channel="irc", account="work", sender=Sender(id="ann"))
+    assert not is_among(settings, work, ["id:ann"])
+    assert is_among(settings, work, ["irc/work:id:ann"])
+    assert is_among(settings, Caller(channel="irc", sender=Sender(id="ann")), ["id:ann"])
