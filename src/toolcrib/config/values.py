@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import re2
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from toolcrib.define.egress import Opening, read_host, read_url
+from toolcrib.define.egress import Opening, fold_origin, read_host, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.define.names import canonical, fold_name
 from toolcrib.policy.identities import SENDER_TYPES, is_role, sender_key
@@ -247,9 +247,8 @@ _STANDS_FOR_IPV4 = tuple(
     (ipaddress.IPv6Network(text), bits)
     for text, bits in (("::ffff:0:0/96", 96), ("64:ff9b::/96", 96), ("::/96", 96), ("2002::/16", 16))
 )
-_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
-_ORIGIN = re.compile(
-    rf"(?:https?|chrome-extension|moz-extension|vscode-webview|tauri|capacitor|ionic|app)://{_HOST}(?::([0-9]{{1,5}}))?/?"
+_ORIGIN_SCHEMES = frozenset(
+    ("http", "https", "chrome-extension", "moz-extension", "vscode-webview", "tauri", "capacitor", "ionic", "app")
 )
 
 
@@ -332,10 +331,10 @@ def _proxy(text: str) -> str:
 
 
 def _origin(text: str) -> str:
-    found = _ORIGIN.fullmatch(text)
-    if found is None or int(found[1] or 1) not in range(1, 65_536):
+    found = fold_origin(text.removesuffix("/"))
+    if found.partition("://")[0] not in _ORIGIN_SCHEMES:
         raise ValueError(f"{quote_value(text)} is no origin; write https://host or https://host:port")
-    return text.removesuffix("/")
+    return found
 
 
 def _url(text: str) -> str:

@@ -24,6 +24,7 @@ _MAX_URL_CHARS = 8_192
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.DOTALL)
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _PORT = re.compile(r"[0-9]{1,5}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PLAIN = "!#$%&'()*+,/:;=?@[]~"  # of a path and a query, what stands as it is
 # Ports of other protocols, whose servers could take lines of a request for orders; browsers refuse most of them, too.
@@ -120,6 +121,30 @@ def read_place(place: str) -> tuple[str, int]:
     if not port:
         raise _bad("a tunnel needs a port")
     return host, port
+
+
+def fold_origin(text: str) -> str:
+    """Return an origin as browsers send it, "" for what is none.
+
+    In lower case and punycode, an address in its one form, without the port that goes without saying and a dot at the
+    end; `null` is `null`.
+    """
+    scheme, mark, place = text.partition("://")
+    if not mark or "%" in place or place.endswith(":") or not _SCHEME.fullmatch(scheme):
+        return "null" if text == "null" else ""
+    scheme = scheme.lower()
+    try:
+        host, port = _split_port(place, 0)
+    except ToolError:
+        return ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS.get(scheme) else "")
+
+
+def is_origin_of(origin: str, host: str) -> bool:
+    """Tell whether an origin is that of the page at what a request calls our host, over TLS or not."""
+    told = fold_origin(origin)
+    return told not in ("", "null") and told in (fold_origin(f"http://{host}"), fold_origin(f"https://{host}"))
 
 
 def _split_port(place: str, default: int) -> tuple[str, int]:

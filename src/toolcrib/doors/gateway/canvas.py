@@ -24,6 +24,7 @@ from urllib.parse import quote, urlsplit
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from toolcrib.define.egress import is_origin_of
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.doors import listener
 from toolcrib.services.canvas import Canvas, Canvases, Served, Viewer
@@ -123,7 +124,7 @@ class CanvasHost:
         _, door, key, *rest = [*scope["path"].split("/", 3), "", ""][:4]
         if not host or "\0" in scope["path"]:
             return _refuse(400, "the request says in no plain way which host it means")
-        if not {f"http://{host}", f"https://{host}", "null"}.issuperset(_read_headers(scope, b"origin")):
+        if any(each != "null" and not is_origin_of(each, host) for each in _read_headers(scope, b"origin")):
             return _refuse(403, "a canvas answers no page of another origin")
         if door == "s" and not rest[0] and key in _STATIC:
             policy = {"content-security-policy": "default-src 'none'", "content-type": _STATIC[key] + "; charset=utf-8"}
@@ -169,7 +170,8 @@ class CanvasHost:
         _, door, key, *rest = [*scope["path"].split("/", 3), "", ""][:4]
         canvas = self._canvases.find_page(key) if (door, rest[0]) == ("c", "ws") else None
         host, version = _read_host(scope), scope["query_string"].removeprefix(b"version=")
-        is_ours = host and _read_headers(scope, b"origin") in ([f"http://{host}"], [f"https://{host}"])
+        origins = _read_headers(scope, b"origin")
+        is_ours = host and len(origins) == 1 and is_origin_of(origins[0], host)
         viewer = self._canvases.enter(canvas, int(version) if version.isdigit() else -1) if canvas and is_ours else None
         if canvas is None or viewer is None:
             await send({"type": "websocket.close", "code": 1008, "reason": "there is no such canvas"})

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.device import DEVICE_CHANNEL, Device, device_payload, hash_token, join_token
 from toolcrib.define.display import escape
+from toolcrib.define.egress import is_origin_of
 from toolcrib.define.errors import CribError
 from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, ClientRole
 from toolcrib.services.revocation import OWNER_DOOR
@@ -157,8 +158,8 @@ def cookie_name(host: str) -> str:
 def is_from_page(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Tell whether a browser says that our own page asks: not one of another port, and nobody by a link."""
     told = {name: value.decode("latin-1") for name, value in headers}
-    origin, host, site = told.get(b"origin"), told.get(b"host", ""), told.get(b"sec-fetch-site")
-    return origin in (f"http://{host}", f"https://{host}") and site in (None, "same-origin")
+    origin, host, site = (told.get(name) for name in (b"origin", b"host", b"sec-fetch-site"))
+    return is_origin_of(origin or "", host or "") and site in (None, "same-origin")
 
 
 def read_page_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -23,6 +23,7 @@ from toolcrib.app import Crib
 from toolcrib.config.services import GatewaySettings
 from toolcrib.define.device import Device, join_token
 from toolcrib.define.display import escape
+from toolcrib.define.egress import fold_origin, is_origin_of
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import GatewayEvent, scopes_within
 from toolcrib.define.node import Node
@@ -235,8 +236,8 @@ class GatewayServer:
             self.credentials.replace_secret(settings.auth.mode, str(getattr(settings.auth, settings.auth.mode)))
 
     def _take_origins(self, origins: Collection[str], proxies: Collection[str]) -> None:
-        self._origins, self._proxies = frozenset(origins), tuple(proxies)
-        self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in origins)
+        self._origins, self._proxies = frozenset(map(fold_origin, origins)) - {""}, tuple(proxies)
+        self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in self._origins)
 
     def _broadcast(self, told: GatewayEvent) -> None:
         if len(self._known) > 1:  # written once for all of them
@@ -272,17 +273,13 @@ class GatewayServer:
         hosts, origins = ([value for name, value in scope["headers"] if name == key] for key in (b"host", b"origin"))
         if len(hosts) != 1 or not self._is_our_host(host := hosts[0].decode("latin-1")):
             return "this gateway is asked by its address, as localhost, or by a name in gateway.allowedOrigins"
-        own = {f"http://{host}", f"https://{host}"}
-        if len(origins) > 1 or not all(each.decode("latin-1") in self._origins | own for each in origins):
+        told = [each.decode("latin-1") for each in origins]
+        if len(told) > 1 or not all(fold_origin(each) in self._origins or is_origin_of(each, host) for each in told):
             return "this gateway answers no page of another origin; gateway.allowedOrigins names those it does"
         return None
 
     def _is_our_host(self, host: str) -> bool:
-        try:
-            named = urlsplit(f"//{host}")
-            name, _ = named.hostname or "", named.port
-        except ValueError:
-            return False
+        name = urlsplit(fold_origin(f"http://{host}")).hostname or ""
         if _LOCALHOST.fullmatch(name) or name in self._hosts:
             return True
         try:

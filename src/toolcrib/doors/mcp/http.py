@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from toolcrib.define.egress import fold_origin
 from toolcrib.doors import listener
 
 from .server import BeltServer
@@ -23,7 +24,7 @@ PATH = "/mcp"
 _REQUEST_BYTES = 32 * 1024 * 1024  # bytes of one request
 _RETRY_MS = 1_000  # after which a client comes back for the rest
 _MAX_EVENTS, _MAX_BYTES = 1_000, 2 * 1024 * 1024  # of one client; the newest is kept however long it is
-_HERE = re.compile(r"(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
+_HERE = re.compile(r"http://(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII)
 
 
 async def serve_http(
@@ -151,7 +152,7 @@ class _Guard:
         # a page in a browser can send requests here under a name of its own, and then says so
         if len(hosts) != 1 or not _is_here(hosts[0]):
             return 403, "this server is asked as 127.0.0.1 or localhost only"
-        if len(origins) > 1 or not all(_is_here(origin.removeprefix(b"http://")) for origin in origins):
+        if len(origins) > 1 or not all(map(_is_from_here, origins)):
             return 403, "this server answers no page of another origin"
         if not self.is_shown_token(scope["headers"]):
             return 401, "this server needs its token: Authorization: Bearer TOKEN"
@@ -159,4 +160,8 @@ class _Guard:
 
 
 def _is_here(host: bytes) -> bool:
-    return _HERE.fullmatch(host.decode("latin-1")) is not None
+    return _is_from_here(b"http://" + host)
+
+
+def _is_from_here(origin: bytes) -> bool:
+    return _HERE.fullmatch(fold_origin(origin.decode("latin-1"))) is not None

@@ -70,11 +70,9 @@ async def canvas(ctx: Ctx, args: Args) -> Result:
     if args["action"] == "snapshot":
         taken = await keep_picture(ctx, decode_sent(payload), "canvas", "snapshot", told["source"])
         is_fresh = isinstance(payload, Mapping) and payload.get("isFresh") is True
-        words = "Screenshot captured" + (
-            ", of the page as it opens now, not as somebody has it open\n" if is_fresh else "\n"
-        )
+        more = ", of the page as it opens now, not as somebody has it open" if is_fresh else ""
         details = {**taken.details, "format": _to_format(args)}
-        return taken._replace(content=(Text(words), *taken.content), details=details)
+        return taken._replace(content=(Text(f"Screenshot captured{more}\n"), *taken.content), details=details)
     where = {"node": told["node"]} if told.get("node") else {"url": told["url"]}
     return Result.json({"ok": True, **where})
 
