@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 SAME = [
     ("https://ui.test", "HTTPS://UI.test:443"),
-    ("https://münchen.example", "https://xn--mnchen-3ya.example"),
+    ("https://XN--mnchen-3ya.example", "https://xn--mnchen-3ya.example"),
     ("https://ui.test:443/", "https://ui.test"),
     ("http://[::1]:80", "http://[0:0:0:0:0:0:0:1]"),
     ("https://ui.test.", "https://ui.test"),

@@ -332,7 +332,7 @@ def _proxy(text: str) -> str:
 
 def _origin(text: str) -> str:
     found = fold_origin(text.removesuffix("/"))
-    if found.partition("://")[0] not in _ORIGIN_SCHEMES:
+    if not text.isascii() or "://-" in text or found.partition("://")[0] not in _ORIGIN_SCHEMES:  # no look-alikes
         raise ValueError(f"{quote_value(text)} is no origin; write https://host or https://host:port")
     return found
 
