@@ -55,23 +55,25 @@ async def keep_whole(result: Result, blobs: Blobs) -> str:
 
 def attribute_outside(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
     """Return the result with all that the call has gathered of where it is from, where that is outside."""
-    sources = _list_sources(tool, ctx)
+    sources = _list_sources(result, tool, ctx)
     return attribute(result, sources) if sources else result
 
 
 def attribute_ours(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
     """Return a failure in our own words, which needs no fence, with the sources of its call."""
-    if not (sources := _list_sources(tool, ctx)):
+    if not (sources := _list_sources(result, tool, ctx)):
         return result
     source = join_sources(sources)
     return result._replace(content=tuple(part._replace(source=source) for part in result.content))
 
 
-def _list_sources(tool: Tool | None, ctx: Ctx) -> tuple[str, ...]:
+def _list_sources(result: Result, tool: Tool | None, ctx: Ctx) -> tuple[str, ...]:
     sources = ctx.course.sources
     if tool is None or not tool.source.startswith(_OUTSIDE):
         return sources
-    return (tool.source, *sources) if tool.source.startswith("mcp:") or _has_own_way_out(tool) else sources
+    is_unsaid = not result.content or any(part.source is None for part in result.content)
+    is_meant = tool.source.startswith("mcp:") or (is_unsaid and _has_own_way_out(tool))
+    return (tool.source, *sources) if is_meant else sources
 
 
 def _has_own_way_out(tool: Tool) -> bool:

@@ -134,13 +134,15 @@ class Nodes:
     async def list_nodes(self, caller: Caller) -> dict[str, Any]:
         """List the nodes that are paired or connected, and what each may be asked for; to a guest, those it may use."""
         await self._devices.refresh()
-        return {"ts": int(time.time() * 1000), "nodes": [self._show(node, caller) for node in self._list_for(caller)]}
+        rows = [self._show(node, caller) for node in self._list_for(caller)]
+        return {"ts": int(time.time() * 1000), "nodes": rows, "source": "nodes"}  # they name themselves
 
     @rpc("node.describe", clients="read", why="own")
     async def describe(self, caller: Caller, nodeId: NodeWord) -> dict[str, Any]:  # noqa: N803
         """Describe one node."""
         await self._devices.refresh()
-        return {"ts": int(time.time() * 1000), **self._show(find_node(self._list_for(caller), nodeId), caller)}
+        row = self._show(find_node(self._list_for(caller), nodeId), caller)
+        return {"ts": int(time.time() * 1000), "source": "nodes", **row}
 
     @rpc("node.rename", clients="pair")
     async def rename(

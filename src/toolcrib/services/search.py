@@ -82,6 +82,7 @@ class WebSearches:
             what = f"{provider.name} did not answer within {_SECONDS:.0f} seconds; try again, or ask for less"
             raise ToolError(what, code="timeout") from None
         told = {
+            "sources": [f"web_search:{provider.name}"],
             "query": wanted.words,
             "provider": provider.name,
             "tookMs": round((self._now() - now) * 1_000),
