@@ -53,7 +53,7 @@ class World:
 async def test_what_was_found_is_told_with_who_found_it_and_how_long_it_took() -> None:
     world = World()
     assert await world.ask(" Nuts ", count=1) == {
-        "query": "Nuts", "provider": "echo", "count": 1, "tookMs": 0, "results": [ROW],
+        "sources": ["web_search:echo"], "query": "Nuts", "provider": "echo", "count": 1, "tookMs": 0, "results": [ROW],
     }  # fmt: skip
     assert world.provider.asked == [WebQuery(words="Nuts", count=1)]
 
