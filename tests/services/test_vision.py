@@ -50,11 +50,7 @@ class World:
 
 async def test_a_model_is_shown_the_question_and_the_pictures_and_no_tools() -> None:
     world = World()
-    assert await world.describe(prompt="What?", model="eyes") == {
-        "source": "image:test:eyes",
-        "model": "test:eyes",
-        "text": "A nut.",
-    }
+    assert await world.describe(prompt="What?", model="eyes") == {"model": "test:eyes", "text": "A nut."}
     ((caller, request, word),) = world.asked
     assert (caller.agent, word, request.tools, request.choice) == ("main", "eyes", (), "none")
     assert request.history[0].content == (Text("What?"), Image(PNG, "image/png"), Image(GIF, "image/gif"))
@@ -79,18 +75,13 @@ async def test_a_model_that_fails_is_a_failure_with_its_reason(world: World, why
 
 
 async def test_where_no_model_sees_the_texts_in_the_pictures_are_read() -> None:
-    assert await World(says=None).describe() == {"source": "image:text", "model": "", "texts": ["28 bytes", "26 bytes"]}
+    assert await World(says=None).describe() == {"model": "", "texts": ["28 bytes", "26 bytes"]}
 
 
 async def test_a_picture_that_cannot_be_read_leaves_the_others_as_they_are() -> None:
     world = World(says=None)
     world.read_text = lambda picture: ToolError("it took too long") if picture == PNG else "nuts"
-    assert await world.describe() == {
-        "source": "image:text",
-        "model": "",
-        "texts": [None, "nuts"],
-        "note": "it took too long",
-    }
+    assert await world.describe() == {"model": "", "texts": [None, "nuts"], "note": "it took too long"}
 
 
 @pytest.mark.parametrize(

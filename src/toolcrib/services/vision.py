@@ -86,8 +86,7 @@ class Vision:
         if replied.message.finish not in ("stop", "length") or not text:
             why = replied.error or f"its reply ended with {replied.message.finish!r}"
             raise ToolError(f"{name} said nothing about it: {why}", code="failed")
-        text = text if replied.message.finish == "stop" else f"{text} [...]"
-        return {"source": f"image:{name}", "model": name, "text": text}
+        return {"model": name, "text": text if replied.message.finish == "stop" else f"{text} [...]"}
 
     async def _read_texts(self, images: Sequence[Image]) -> dict[str, Any]:
         texts, note = list[str | None](), ""
@@ -97,7 +96,7 @@ class Vision:
             except ToolError as error:
                 texts.append(None)
                 note = str(error)
-        return {"source": "image:text", "model": "", "texts": texts, **({"note": note} if note else {})}
+        return {"model": "", "texts": texts, **({"note": note} if note else {})}
 
 
 def _decode_picture(said: str) -> Image:
