@@ -169,10 +169,7 @@ class Cron:
 
         if upcoming:
             await in_thread(foresee)  # a day's walk through a crontab takes its time
-        # a job of somebody else's is their word
-        found = join_sources(
-            job.source or ("jobs" if "author" in row else "") for job, row in zip(jobs, rows, strict=True)
-        )
+        found = join_sources([*(job.source for job in jobs), *("jobs" for row in rows if "author" in row)])
         return {"jobs": rows, **({"source": found} if found else {})}
 
     @rpc("cron.add", clients="admin", tools="write", as_tool=ToolWork(_to_add_call), starts_turn=True)
