@@ -73,6 +73,23 @@ async def test_a_turn_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> 
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize(("who", "group"), [("stranger", "g"), ("kim", "")])
+async def test_commands_without_end_hold_up_nobody_else(who: str, group: str, tmp_path: Path) -> None:
+    async with box(tmp_path, allowFrom=["id:kim"], dmPolicy="allowlist") as world:
+        kind: Any = "group" if group else "dm"
+        about: dict[str, Any] = {"chat": group or who, "kind": kind, "group": group, "is_for_us": True}
+        many = [HeardMessage(id=str(at), sender=Sender(id=who), text=f"/approve {at}", **about) for at in range(200)]
+        store = world.crib.channels.store
+        await store.hear("box", many, "")  # all at once
+        put(world, "ann", "/status")
+        await until(lambda: said_to(world, "ann"), 120)
+        assert len(said_to(world, group or who)) < 100  # most of them wait still
+        async with asyncio.timeout(240):
+            while await store.list_unanswered("box") or await store.outgoing("box"):
+                await asyncio.sleep(0.05)
+        assert len({*said_to(world, group or who)}) == len(said_to(world, group or who)) == 200  # each is answered once
+
+
 async def test_the_questions_of_nobodies_leave_room_for_the_owners(tmp_path: Path) -> None:
     async with box(tmp_path, tools={"ask": ["hold"], "guests": "full"}) as world:
 

@@ -16,6 +16,7 @@ log = logging.getLogger("toolcrib")
 
 _SENT_SECONDS = 30.0  # in which is waited for what is said
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 300.0
+_MAX_AT_ONCE = 2  # urgent messages of one person, or of strangers, that wait for nobody; any more are in line
 _MAX_LINED_UP, _PAGE = 1_000, 50  # chats that wait for that, and messages of one that are not left in the store
 
 # Answers one message; returns what is to be said.
@@ -49,6 +50,9 @@ class ChannelLine:
         self._connected, self._heard, self._written = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._queues = dict[str, deque[KeptMessage]]()  # by chat: what is lined up
         self._behind = set[str]()  # chats of which more is in the store
+        self._urgent = dict[int, PlaceOwner]()  # by number: messages that are answered at once, and whose
+        self._slowed = set[tuple[str, str]]()  # chats, and whose urgent messages there wait for those before them
+        self._last = 0  # the number of the last message that was taken in
         self._drained = asyncio.Event()
         self._places, self._find_principal = ChannelPlaces(), find_principal
 
@@ -56,6 +60,7 @@ class ChannelLine:
         """Work until it is cancelled, or the store fails; begun again, it takes up whatever is unanswered."""
         self._queues.clear()
         self._behind.clear()
+        self._urgent.clear()
         self._connected.clear()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._stay_connected())
@@ -102,17 +107,35 @@ class ChannelLine:
     # Answer
 
     async def _take_in(self, group: asyncio.TaskGroup) -> None:
-        last = 0
+        self._last = 0
         while True:
             self._heard.clear()
-            while found := await self._store.list_unanswered(self.name, after=last, most=_PAGE):
+            while found := await self._store.list_unanswered(self.name, after=self._last, most=_PAGE):
                 for each in found:
-                    last = each.number
-                    if self._is_urgent(each.message):
-                        group.create_task(self._answer_one(each))
+                    self._last = each.number
+                    if self._is_urgent(each.message) and await self._goes_first(each):
+                        group.create_task(self._answer_at_once(each))
                     else:
                         await self._line_up(each, group)
             await self._heard.wait()
+
+    async def _goes_first(self, kept: KeptMessage) -> bool:
+        """Tell whether an urgent message waits for none before it: not of who has many such under way."""
+        place = _name_chat(kept), kept.message.sender.id or ""
+        if place in self._slowed and place[0] in self._queues:
+            return False
+        who = await self._find_principal(kept.message) if self._find_principal else None
+        if who is not None and sum(each == who for each in self._urgent.values()) >= _MAX_AT_ONCE:
+            self._slowed.add(place)
+            return False
+        self._urgent[kept.number] = who
+        return True
+
+    async def _answer_at_once(self, kept: KeptMessage) -> None:
+        try:
+            await self._answer_one(kept)
+        finally:
+            self._urgent.pop(kept.number, None)
 
     async def _line_up(self, kept: KeptMessage, group: asyncio.TaskGroup) -> None:
         """Put a message behind those of its chat; of a chat that says much, what is behind them waits in the store."""
@@ -151,6 +174,7 @@ class ChannelLine:
                 if not queue:
                     await self._line_up_behind(chat, kept)
         del self._queues[chat]
+        self._slowed = {each for each in self._slowed if each[0] in self._queues}
         self._drained.set()
 
     async def _line_up_behind(self, chat: str, last: KeptMessage) -> None:
@@ -159,7 +183,7 @@ class ChannelLine:
         while chat in self._behind and not queue:
             self._behind.discard(chat)
             page = await self._store.list_unanswered(self.name, after=after, most=_PAGE, chat=last.message.chat)
-            found = [each for each in page if _name_chat(each) == chat and not self._is_urgent(each.message)]
+            found = [each for each in page if _name_chat(each) == chat and not self._may_go_first(each)]
             known = {each.number for each in found}
             came = [each for each in queue if each.number not in known]
             queue.clear()
@@ -169,6 +193,10 @@ class ChannelLine:
                 after = page[-1].number
             else:
                 queue.extend(came)
+
+    def _may_go_first(self, kept: KeptMessage) -> bool:
+        """Tell whether an urgent message is answered at once, or whether nobody has looked yet."""
+        return kept.number in self._urgent or (kept.number > self._last and self._is_urgent(kept.message))
 
     async def _answer_one(self, kept: KeptMessage) -> None:
         try:
