@@ -132,10 +132,15 @@ async def test_what_the_host_obeys_is_not_written_and_names_beside_it_are(tmp_pa
             ".config/git/config", ".config/systemd/user/x.service", ".config/autostart/x.desktop",
             ".config/environment.d/x.conf", ".xinitrc", ".vimrc", ".claude/settings.json", "sub/.gemini/settings.json",
             "a/.cursor/mcp.json", "b/.vscode/tasks.json", ".devcontainer/devcontainer.json", ".VSCode/tasks.json",
-            "home/.config/git/hooks/x", ".local/share/systemd/user/x.service",
+            "home/.config/git/hooks/x", ".local/share/systemd/user/x.service", ".local/bin/ls",
+            ".local/lib/python3.11/site-packages/x.pth", ".node_modules/a/index.js", ".npmrc", "web/.yarnrc.yml",
+            ".config/uv/uv.toml", ".config/pip/pip.conf", ".cargo/config.toml", ".husky/pre-commit", ".idea/a.xml",
+            ".local/share/applications/x.desktop", ".docker/config.json", ".continue/config.json",
         ):  # fmt: skip
             told = await belt.call("write", {"path": name, "content": "x"})
             assert told.details.get("code") == "denied", name
         for name in (".config/app.json", "config/git.md", "docs/.vimrc.md", "gemini/x.json", ".github/workflows/ci.yml",
-                     ".config/gitignore", ".env.example", "vscode/settings.json"):  # fmt: skip
+                     ".config/gitignore", ".env.example", "vscode/settings.json",
+                     ".local/share/notes.md", ".cargo/README.md", ".docker/nginx.conf", "local/bin/x",
+                     "npmrc"):  # fmt: skip
             assert (await belt.call("write", {"path": name, "content": "x"})).status == "ok", name

@@ -28,7 +28,16 @@ _PROTECTED = (
     "**/.config/autostart", "**/.config/systemd", "**/.local/share/systemd",
     ".vimrc", ".gvimrc", ".exrc", ".vim", "**/.config/nvim", ".emacs", ".emacs.d", ".tmux.conf", ".gdbinit",
     ".vscode", ".devcontainer", ".devcontainer.json",
-    ".mcp.json", ".claude", ".claude.json", ".gemini", ".cursor", ".codex", ".windsurf",
+    ".idea", ".zed", "**/.config/zed", "**/.config/Code",
+    ".mcp.json", ".claude", ".claude.json", ".gemini", ".cursor", ".codex", ".windsurf", ".continue", ".roo", ".kiro",
+    ".opencode", "opencode.json", ".aider.conf.yml",
+    # of programs that read the home of who starts them: what is run by its name, and what they load unasked
+    "**/.local/bin", "**/.local/lib", "**/.local/share/applications", "**/.local/share/dbus-1",
+    ".node_modules", ".node_libraries", ".npmrc", ".yarnrc", ".yarnrc.yml", ".bunfig.toml", ".pydistutils.cfg",
+    "**/.config/pip", "**/.config/uv", "**/.config/mise", "**/.config/tmux", "**/.config/vim", "**/.config/emacs",
+    ".pip", "**/.cargo/config", "**/.cargo/config.toml", "**/.aws/config", "**/.kube/config", "**/.docker/config.json",
+    ".gemrc", ".irbrc", ".pryrc", ".Rprofile", ".lldbinit", ".psqlrc", ".sqliterc", ".curlrc", ".wgetrc", ".inputrc",
+    ".screenrc", ".husky",
     "toolcrib.json5", "toolcrib.json", "toolcrib.yaml", "toolcrib.yml", "toolcrib.toml",
     f"{STAGE}*",
 )  # fmt: skip
