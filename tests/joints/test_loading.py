@@ -22,6 +22,7 @@ from toolcrib.doors.cli.main import run as run_command
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="  # one of PNG
 NAMES = ("json", "typing", "os", "time", "pathlib", "contextlib", "socket", "helper")
 
 
@@ -253,3 +254,21 @@ async def test_no_program_is_looked_for_in_a_workspace_that_the_path_of_a_termin
     assert not place.hit.exists()
     if folder == "<ws>/bin":  # one that only that folder has is not replaced by another in silence
         assert "nobody has accepted it" in (await place.start({"command": "node"}))[1]
+
+
+async def test_no_program_of_ours_is_taken_from_the_folder_that_we_stand_in(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tesseract", "ffmpeg", "espeak-ng", "chromium", "rg", "git", "bash", "bwrap"):
+        place.put(place.ws / "bin" / name, f"#!/bin/sh\n: > {place.hit}\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{place.ws}/bin:/usr/bin:/bin")
+    picture = f"data:image/png;base64,{PIXEL}"
+    async with toolcrib.open({"workspace": {"root": str(place.ws)}}, state=place.state) as crib:
+        belt = crib.belt(OWNER)
+        for name, args in (
+            ("image", {"image": picture}), ("tts", {"text": "hi"}), ("grep", {"pattern": "x"}),
+            ("exec", {"command": "git --version"}), ("browser", {"action": "status"}),
+        ):  # fmt: skip
+            told = await belt.call(name, args)
+            assert f"{place.ws}/bin" not in told.plain_text, name
+    assert not place.hit.exists()

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from toolcrib.backends.exec.host import bound_path
 from toolcrib.backends.web.proxy import Dial, GuardedProxy
 from toolcrib.define.egress import read_url
 from toolcrib.define.errors import ToolError
@@ -83,8 +84,9 @@ _ACT_SECONDS = 20.0
 
 def find_executable(named: str | None) -> str:
     """Return the Chromium that is used: the one that is named, else the first that is installed."""
+    path = bound_path(os.environ.get("PATH", os.defpath))
     for each in (named,) if named else _PROGRAMS:
-        if found := shutil.which(os.path.expanduser(each)):  # noqa: PTH111  Path's own raises
+        if found := shutil.which(os.path.expanduser(each), path=path):  # noqa: PTH111  Path's own raises
             return found
     if named:
         raise ToolError(f"browser.executable {named!r} is no program; name one, or leave it out", code="unavailable")

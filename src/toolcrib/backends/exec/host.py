@@ -23,6 +23,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
 
 from .limits import hierarchies
+from .profile import holds_system
 from .pty import PtyTerminal
 from .running import KILL_GRACE_SECONDS, ProcessTree, Streams
 from .supervisor import Spawn, SupervisorClient, open_memory
@@ -73,6 +74,15 @@ def folder_of(root: str, cwd: str, inode: int | None = None) -> tuple[str, int]:
         os.close(fd)
         raise ToolError(f"the folder {cwd!r} is not the one that was shown any more; ask again", code="changed")
     return os.readlink(f"/proc/self/fd/{fd}"), fd  # noqa: PTH115
+
+
+def bound_path(path: str) -> str:
+    """Return the folders of a PATH in which programs of ours are looked for: with a whole name, and outside of the
+    folder that we stand in, where a tool may have put something."""
+    here = os.path.realpath(os.curdir)
+    is_work = here not in ("/", os.path.expanduser("~")) and not holds_system(here)  # noqa: PTH111  Path's own raises
+    folders = [each for each in path.split(":") if os.path.isabs(each)]  # noqa: PTH117
+    return ":".join(each for each in folders if not (is_work and f"{os.path.realpath(each)}/".startswith(f"{here}/")))
 
 
 def find_program(name: str, env: Mapping[str, str], cwd: str, seen: Callable[[str], bool]) -> str:
