@@ -30,7 +30,7 @@ _BREAKS = re.compile(r"/dev/(?:tcp|udp)/|[\s'\"`=<>|&;,(){}$@]+")  # between wha
 _LINK = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]*[^\s'\"<>).,;!?]", re.IGNORECASE)
 _LINKED_HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^\s/@'\"<>]*@)?(?:\[[^\s\]]*\]|[\w.%-]+)", re.IGNORECASE)
 _GLOB_SIGNS = frozenset("*?[")
-_PATH_CHARS, _MAX_RESOLVED, _MAX_GLOBS = 4_096, 500, 20
+_PATH_CHARS, _MAX_RESOLVED, _MAX_GLOBS = 4_096, 1_500, 20
 
 
 class Looked(NamedTuple):
