@@ -1,5 +1,6 @@
 """What ordinary people ask for is done: a family with roles, a web backend, a device, a team with groups."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,15 @@ USES = [
 ]
 
 
-@pytest.mark.parametrize(("caller", "tools"), USES)
-def test_everybody_has_what_the_configuration_says(caller: Caller, tools: str) -> None:
-    belt = toolcrib.open(HOME, env={}).belt(caller)
-    assert {name: belt.verdicts[name].decision for name in tools.split()} == dict.fromkeys(tools.split(), "allow")
+@cache
+def home() -> toolcrib.Crib:
+    return toolcrib.open(HOME, env={})
+
+
+@pytest.mark.parametrize(("caller", "tool"), [(who, tool) for who, tools in USES for tool in tools.split()])
+def test_everybody_has_what_the_configuration_says(caller: Caller, tool: str) -> None:
+    verdict = home().belt(caller).verdicts[tool]
+    assert verdict.decision == "allow", verdict.reason
 
 
 CALLS: list[tuple[str, dict[str, Any], str]] = [
@@ -103,6 +109,49 @@ async def test_a_file_is_found_and_nothing_is_said_to_be_left_out(
     (tmp_path / "plan.md").write_text("the plan")
     async with toolcrib.open({**HOME, "workspace": {"root": str(tmp_path)}}, env={}) as crib:
         assert (await crib.belt(caller).call(tool, args)).plain_text.strip() == answer
+
+
+RULES: dict[str, Any] = {
+    "tools": {
+        "deny": [
+            {"tool": "*", "when": {"path": "secret/**"}},
+            {"tool": "*", "when": {"url": "*.evil.test"}},
+            {"tool": "*", "when": {"to": "ann"}},
+            {"tool": "exec", "when": {"command": {"matches": "^rm "}}},
+        ]
+    },
+    "channels": {"app": {"direct": {"tools": {"allow": ["group:fs", "exec", "web_fetch", "image"]}}}},
+}
+PERMITTED: list[tuple[str, dict[str, Any]]] = [
+    ("read", {"path": "plan.md"}),
+    ("read", {"path": "docs/secrets.md"}),
+    ("write", {"path": "docs/new.md", "content": "about secret/ things and a.evil.test"}),
+    ("edit", {"path": "plan.md", "oldText": "the", "newText": "our"}),
+    ("ls", {}),
+    ("ls", {"path": "docs"}),
+    ("grep", {"pattern": "secret"}),
+    ("grep", {"pattern": "plan", "path": "docs"}),
+    ("find", {"pattern": "*.md", "path": "docs"}),
+    ("exec", {"command": "cat plan.md"}),
+    ("exec", {"command": "ls docs"}),
+    ("exec", {"command": "grep -rn plan docs"}),
+    ("exec", {"command": "wc -l plan.md | sort"}),
+]
+
+
+@pytest.mark.parametrize("caller", [OWNER, at("app", "ann")], ids=["owner", "guest"])
+@pytest.mark.parametrize(("tool", "args"), PERMITTED)
+async def test_rules_about_some_places_leave_all_others_alone(
+    caller: Caller, tool: str, args: dict[str, Any], tmp_path: Path
+) -> None:
+    for name in ("docs", "secret"):
+        (tmp_path / name).mkdir()
+    for name in ("plan.md", "docs/secrets.md", "docs/plan.md", "secret/key"):
+        (tmp_path / name).write_text("the plan")
+    async with toolcrib.open({**RULES, "workspace": {"root": str(tmp_path)}}, env={}) as crib:
+        result = await crib.belt(caller).call(tool, args)
+    assert result.status == "ok", result.plain_text
+    assert "secret/key" not in result.plain_text
 
 
 PHONE, OWN = "dt-1111-dt-1111-dt", "agent:main:device:dm:phone"
