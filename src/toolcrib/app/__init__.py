@@ -413,27 +413,25 @@ def build(
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
     router.call_tool = behind.find(Toolbox).ask_as_tool
-    belts.offered, ports_of.list_here = behind.find(Peers).tools_for, behind.find(Channels).talk.list_here
-    settings.on_change(
-        belts.renew, models.forget, behind.find(Channels).follow_settings, core.find(Revocations).end_soon
-    )
+    channels = behind.find(Channels)
+    belts.offered, ports_of.list_here = behind.find(Peers).tools_for, channels.talk.list_here
+    settings.on_change(belts.renew, models.forget, channels.follow_settings, core.find(Revocations).end_soon)
     core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install(settings))
     _close_in_turn(exits, [kept, models, *features, turns, starter, *turn_features])
-    return Crib(
-        _Parts(
-            settings=settings,
-            agents=agents,
-            belts=belts,
-            router=router,
-            core=behind,
-            features=(*features, *turn_features),
-            models=models,
-            starter=starter,
-            exits=exits,
-        )
+    parts = _Parts(
+        settings=settings,
+        agents=agents,
+        belts=belts,
+        router=router,
+        core=behind,
+        features=(*features, *turn_features),
+        models=models,
+        starter=starter,
+        exits=exits,
     )
+    return Crib(parts)
 
 
 def _view_of(

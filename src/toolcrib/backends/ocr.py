@@ -13,7 +13,7 @@ from pathlib import Path
 from toolcrib.define.errors import ToolError
 from toolcrib.threads import in_thread
 
-from .exec.host import bound_path, find_program, run_to_end
+from .exec.host import find_program, limit_path, run_to_end
 from .exec.supervisor import Spawn, SupervisorClient, open_memory
 
 _SECONDS = 20.0
@@ -31,7 +31,7 @@ class Tesseract:
 
     async def read(self, picture: bytes, /) -> str | None:
         """Return the text in a picture, "" for none; None where tesseract is not installed."""
-        env = {"PATH": bound_path(self._environ.get("PATH", os.defpath)), "LC_ALL": "C.UTF-8", "OMP_THREAD_LIMIT": "1"}
+        env = {"PATH": limit_path(self._environ.get("PATH", os.defpath)), "LC_ALL": "C.UTF-8", "OMP_THREAD_LIMIT": "1"}
         try:
             program = find_program("tesseract", env, "/", lambda _: True)
         except ToolError:

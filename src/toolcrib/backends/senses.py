@@ -19,7 +19,7 @@ from toolcrib.define.errors import ArgumentError, ConfigError, ToolError
 from toolcrib.define.result import Image
 from toolcrib.threads import in_thread
 
-from .exec.host import bound_path, find_program, run_to_end
+from .exec.host import find_program, limit_path, run_to_end
 from .exec.supervisor import Spawn, SupervisorClient
 
 _TEST = "test"  # in place of a device: a pattern with a tone, to try things where there is no camera
@@ -193,7 +193,7 @@ class Sensors:
         """Run a program to its end; return why it failed, in its own last words, or nothing."""
         env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
         env |= {name: self._environ[name] for name in _ENVIRON if name in self._environ}
-        env["PATH"] = bound_path(env["PATH"])
+        env["PATH"] = limit_path(env["PATH"])
         try:
             path = find_program(program, env, "/", lambda _: True)
         except ToolError:

@@ -17,7 +17,7 @@ from toolcrib.define.schema.coerce import target_of
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRule, ArgumentRules, Consent, Decision, Layer, Rule, Verdict
 
-from .conditions import Holds, Roots, UnjudgedError, is_address, make_test
+from .conditions import Holds, Roots, UnjudgedError, is_whole_address, make_test
 from .reach import ANY, Looked, place_of, read_reached, resolve_wide
 
 TAINT = "taint"  # what a rule calls the sources of what is in the conversation; no argument
@@ -43,7 +43,7 @@ class _BoundTest:
         try:
             return self.holds(value)
         except (UnjudgedError, ToolError):
-            return self.looked.kind == "url" and is_address(value)
+            return self.looked.kind == "url" and is_whole_address(value)
 
 
 @dataclass(frozen=True, slots=True)

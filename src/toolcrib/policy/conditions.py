@@ -266,7 +266,7 @@ def _at_host_or_like(wanted: str, otherwise: Holds, *, takes: bool) -> Holds:
     return holds
 
 
-def is_address(text: str) -> bool:
+def is_whole_address(text: str) -> bool:
     """Tell whether a text is written as the whole address of a page."""
     return _ADDRESS.fullmatch(text) is not None
 

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toolcrib.backends.exec.host import bound_path
+from toolcrib.backends.exec.host import limit_path
 from toolcrib.backends.web.proxy import Dial, GuardedProxy
 from toolcrib.define.egress import read_url
 from toolcrib.define.errors import ToolError
@@ -36,7 +36,7 @@ Explain = Callable[[str], Awaitable[object]]
 """Says whether a URL may be gone to: raises ToolError, or OSError where nobody knows the host. Nobody is dialled."""
 
 
-class WayOut(Protocol):
+class Dialer(Protocol):
     """The way of pages to the internet."""
 
     async def dial(self, host: str, port: int, /) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -84,7 +84,7 @@ _ACT_SECONDS = 20.0
 
 def find_executable(named: str | None) -> str:
     """Return the Chromium that is used: the one that is named, else the first that is installed."""
-    path = bound_path(os.environ.get("PATH", os.defpath))
+    path = limit_path(os.environ.get("PATH", os.defpath))
     for each in (named,) if named else _PROGRAMS:
         if found := shutil.which(os.path.expanduser(each), path=path):  # noqa: PTH111  Path's own raises
             return found
@@ -199,7 +199,7 @@ class Chromium:
     `launch` says which program, and whether it shows itself.
     """
 
-    way_out: WayOut
+    way_out: Dialer
     launch: Callable[[], tuple[str | None, bool]]
     _running: _Running | None = None
     _launching: "asyncio.Future[_Running] | None" = None

@@ -27,7 +27,7 @@ from .acts import (
     read_files,
     read_response,
 )
-from .chromium import Chromium, GuardedContext, Profiles, WayOut, find_executable, load_errors
+from .chromium import Chromium, GuardedContext, Profiles, Dialer, find_executable, load_errors
 from .tab import NOTE_CHARS, Tab, cut_url
 from .views import View, print_pdf, take_scaled, take_screenshot, take_snapshot, to_base64
 
@@ -380,7 +380,7 @@ class PageSet:
 class ChromiumPages:
     """Where the page sets of a crib come from: one Chromium, and the profiles of its agents."""
 
-    def __init__(self, way_out: WayOut, launch: Callable[[], tuple[str | None, bool]], folder: Path | None) -> None:
+    def __init__(self, way_out: Dialer, launch: Callable[[], tuple[str | None, bool]], folder: Path | None) -> None:
         self._chromium, self._profiles = Chromium(way_out, launch), Profiles(folder)
 
     def describe(self) -> dict[str, Any]:

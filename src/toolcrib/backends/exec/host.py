@@ -76,7 +76,7 @@ def folder_of(root: str, cwd: str, inode: int | None = None) -> tuple[str, int]:
     return os.readlink(f"/proc/self/fd/{fd}"), fd  # noqa: PTH115
 
 
-def bound_path(path: str) -> str:
+def limit_path(path: str) -> str:
     """Return the folders of a PATH in which programs of ours are looked for: with a whole name, and outside of the
     folder that we stand in, where a tool may have put something."""
     here = os.path.realpath(os.curdir)

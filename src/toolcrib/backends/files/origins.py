@@ -159,7 +159,7 @@ def _read_rows(root: str, changed: Iterator[tuple[str, int]]) -> Iterator[Origin
             if size == WHOLE_FOLDER:
                 yield OriginRow(to_kept_path(path), size, "", "")
             elif not many & {root, top} and (size or is_wordy(path[len(root) :])):
-                yield OriginRow(to_kept_path(path), size, hash_file(path), "")
+                yield OriginRow(to_kept_path(path), size, read_digest(path), "")
 
 
 def _find_top(root: str, path: str) -> str:
@@ -179,7 +179,7 @@ def read_name(path: str) -> str:
     return f"{path}/{os.readlink(path)}" if os.path.islink(path) else path  # noqa: PTH114, PTH115
 
 
-def hash_file(path: str) -> str:
+def read_digest(path: str) -> str:
     """Return what the content of a file is known by; of a link it is where that leads."""
     if os.path.islink(path):  # noqa: PTH114
         return hash_bytes(os.fsencode(os.readlink(path)))  # noqa: PTH115

@@ -16,10 +16,10 @@ from .origins import (
     WHOLE_FOLDER,
     OriginRow,
     hash_bytes,
-    hash_file,
     is_below,
     is_wordy,
     list_files,
+    read_digest,
     read_name,
     to_kept_path,
 )
@@ -71,7 +71,7 @@ def trace_note(disk: Disk, path: str) -> list[str] | None:
     told = [source for since, source in disk.origins.list_writers(whole) if about.st_ctime_ns >= since]
     if not stat.S_ISDIR(about.st_mode) and any(each.size >= 0 for each in rows):
         if stat.S_ISLNK(about.st_mode):
-            digest = hash_file(whole)
+            digest = read_digest(whole)
         else:
             with disk.open(path) as (fd, _), open(fd, "rb", closefd=False) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()

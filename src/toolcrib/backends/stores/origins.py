@@ -11,7 +11,7 @@ import orjson
 
 from toolcrib.backends.files.origins import OriginRow
 
-from .sqlite import MADE, SqliteFile
+from .sqlite import MADE_FILES, SqliteFile
 from .sqlite import ORIGINS as TABLE
 
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class SqliteOrigins:
 
 def _open_memory() -> apsw.Connection:
     db = apsw.Connection(":memory:")
-    db.execute(TABLE + MADE)
+    db.execute(TABLE + MADE_FILES)
     return db
 
 

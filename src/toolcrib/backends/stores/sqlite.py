@@ -29,7 +29,7 @@ ORIGINS = """
     CREATE INDEX origins_by_size ON origins (size);
     CREATE INDEX origins_by_path ON origins (path);
     """
-MADE = """
+MADE_FILES = """
     CREATE TABLE made (path TEXT PRIMARY KEY, digest TEXT NOT NULL, person TEXT NOT NULL, at REAL NOT NULL)
     STRICT, WITHOUT ROWID;
     CREATE INDEX made_by_time ON made (at);
@@ -155,7 +155,7 @@ MIGRATIONS: tuple[str, ...] = (
         at REAL NOT NULL, PRIMARY KEY (channel, id, e164)
     ) STRICT, WITHOUT ROWID;
     """,
-    MADE,
+    MADE_FILES,
 )
 
 
