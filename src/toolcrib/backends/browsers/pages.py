@@ -27,7 +27,7 @@ from .acts import (
     read_files,
     read_response,
 )
-from .chromium import Chromium, GuardedContext, Profiles, Dialer, find_executable, load_errors
+from .chromium import Chromium, Dialer, GuardedContext, Profiles, find_executable, load_errors
 from .tab import NOTE_CHARS, Tab, cut_url
 from .views import View, print_pdf, take_scaled, take_screenshot, take_snapshot, to_base64
 
