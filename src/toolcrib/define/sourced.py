@@ -5,6 +5,7 @@ the call has read from outside, is said by `vouch_for`, with the reason.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from .errors import ToolError
@@ -16,6 +17,10 @@ from .web import Http, Page
 
 OWN = ""
 """The source of words that a tool vouches for: none."""
+
+
+TRACED: ContextVar[list[tuple[str, ...]] | None] = ContextVar("TRACED", default=None)
+"""Where a workspace that reads also puts the sources of what it read: one turn of a thread serves for both."""
 
 
 class SourceSet(Protocol):
@@ -89,18 +94,30 @@ class SourcedWorkspace:
             await self._inner.mark(contents, sources)
 
     async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
+        TRACED.set(traced := list[tuple[str, ...]]())
         data = await self._inner.read(path, start, length)
-        await self._gather([path])
+        TRACED.set(None)
+        for sources in traced or [await self._inner.trace((path,))]:
+            if sources:
+                self._into.add_sources(sources)
         return data
 
     async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
+        TRACED.set(traced := list[tuple[str, ...]]())
         passage = await self._inner.lines(path, first, most, size)
-        await self._gather([path])
+        TRACED.set(None)
+        for sources in traced or [await self._inner.trace((path,))]:
+            if sources:
+                self._into.add_sources(sources)
         return passage
 
     async def list(self, path: str, /, most: int = 10_000) -> Listing:
+        TRACED.set(traced := list[tuple[str, ...]]())
         listing = await self._inner.list(path, most)
-        await self._gather((entry.path for entry in listing.entries), names=True)
+        TRACED.set(None)
+        for sources in traced or [await self._inner.trace([entry.path for entry in listing.entries], names=True)]:
+            if sources:
+                self._into.add_sources(sources)
         return listing
 
     async def search(self, query: Search, /) -> Found:

@@ -38,14 +38,14 @@ class LocalWorkspace:
         return await self._run(self._disk.stat, path)
 
     async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
-        return await self._run(self._disk.read, path, start, length)
+        return await self._run(tracing.read, self._disk, path, start, length)
 
     async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
         _shorten(self._marks, _MAX_MARKS)
-        return await self._run(self._disk.lines, path, (first, most, size), self._marks)
+        return await self._run(tracing.read_lines, self._disk, path, (first, most, size), self._marks)
 
     async def list(self, path: str, /, most: int = 10_000) -> Listing:
-        return await self._run(self._disk.list, path, most)
+        return await self._run(tracing.list_folder, self._disk, path, most)
 
     async def write(self, path: str, data: bytes, /) -> Entry:
         return (await self.change([Change(path=path, data=data)]))[0]

@@ -7,11 +7,13 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 
 from toolcrib.define.errors import ToolError
+from toolcrib.define.files import Listing, Passage
 from toolcrib.define.memory import is_memory_file
+from toolcrib.define.sourced import TRACED
 from toolcrib.define.taint import source_after
 
 from .changes import resolve_path
-from .disk import Disk
+from .disk import Disk, LineMark
 from .origins import (
     WHOLE_FOLDER,
     OriginRow,
@@ -25,6 +27,30 @@ from .origins import (
 )
 
 _MAX_HASHED = 500  # files below one path
+
+
+def read(disk: Disk, path: str, start: int, length: int | None) -> bytes:
+    """Return a part of a file, traced where the caller wants that."""
+    data = disk.read(path, start, length)
+    if (traced := TRACED.get()) is not None:
+        traced.append(trace(disk, (path,)))
+    return data
+
+
+def read_lines(disk: Disk, path: str, asked: tuple[int, int, int], marks: dict[str, LineMark]) -> Passage:
+    """Return lines of a file, traced where the caller wants that."""
+    passage = disk.lines(path, asked, marks)
+    if (traced := TRACED.get()) is not None:
+        traced.append(trace(disk, (path,)))
+    return passage
+
+
+def list_folder(disk: Disk, path: str, most: int) -> Listing:
+    """Return the entries of a folder, their names traced where the caller wants that."""
+    listing = disk.list(path, most)
+    if (traced := TRACED.get()) is not None:
+        traced.append(trace(disk, [entry.path for entry in listing.entries], names=True))
+    return listing
 
 
 def trace(disk: Disk, paths: Collection[str], *, names: bool = False) -> tuple[str, ...]:
