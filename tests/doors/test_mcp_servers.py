@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backends.mcp.world import SECRET, liar
+from tests.backends.mcp.world import SECRET, liar, served
 from tests.doors.talking import Say, call, crib_with, talking
 from tests.doors.world import ask, crib_file, refused
 
@@ -122,3 +122,33 @@ async def test_a_server_that_never_answers_is_waited_for_so_long_and_no_longer(t
         "meeting the MCP server srv, 0.05 seconds at most",
         "srv has not answered yet; its tools are there when it has",
     ]
+
+
+# a call from the command line
+
+
+def test_a_call_of_a_tool_whose_server_was_never_connected_connects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config(tmp_path, Calc=served())
+    answer = ask(capsys, "tools", "call", "calc__add", '{"a": 2, "b": 3}', "--config", path, "--json")
+    assert (answer.code, answer.json["status"], answer.json["verdict"]["decision"]) == (0, "ok", "allow")
+    assert "5" in answer.json["content"][0]["text"]
+
+
+def test_a_call_of_a_tool_whose_server_is_not_reached_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = ask(capsys, "tools", "call", "bad__page", "--config", config(tmp_path, bad={"command": "/bin/false"}))
+    sentence = "the MCP server 'bad' ended with the code 1, so its tools are not known; `toolcrib mcp list`"
+    assert (answer.code, sentence in answer.err + answer.out) == (1, True)
+    assert "there is no tool" not in answer.err + answer.out
+
+
+def test_a_call_of_a_tool_that_no_server_has_is_refused_as_ever(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config(tmp_path, srv=liar("honest"))
+    for name in ("srv__ecko", "other__echo"):
+        answer = ask(capsys, "tools", "call", name, "--config", path)
+        assert (answer.code, f"there is no tool '{name}'" in answer.err + answer.out) == (1, True)

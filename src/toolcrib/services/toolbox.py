@@ -21,6 +21,7 @@ from toolcrib.policy.resolve import mark_terminal_owner
 from .chat import Chats
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
+from .mcp.service import Mcp
 from .router import RunMethod
 from .standing import Asked, CallerBelt, CurrentVerdicts
 
@@ -93,7 +94,12 @@ class Toolbox:
     ) -> dict[str, Any]:
         """Call a tool: judged, recorded and bounded like a model's call."""
         belt = await self._belt(caller, sessionKey, sources=self._core.aside.read_course(caller)[1])
-        if (name := belt.selection.find(tool)) is None:  # it is refused, and that is recorded
+        if (name := belt.selection.find(tool)) is None and self._core.is_owner(caller):
+            if why := await self._core.find(Mcp).meet(tool):
+                raise ToolError(why, code="not_found")
+            belt = await self._belt(caller, sessionKey, sources=self._core.aside.read_course(caller)[1])
+            name = belt.selection.find(tool)
+        if name is None:  # it is refused, and that is recorded
             raise ToolError((await belt.call(tool, args or {}, progress=None)).plain_text, code="not_found")
         verdict = verdict_json(belt.verdicts[name], belt.catalog.tools[name])
         if dryRun:

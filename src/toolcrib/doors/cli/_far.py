@@ -61,9 +61,9 @@ class GatewayAddress(NamedTuple):
         return describe_missing(tool, why["message"])
 
 
-def describe_missing(tool: str, why: str) -> dict[str, Any]:
+def describe_missing(tool: str, why: str, code: str = "not_found") -> dict[str, Any]:
     """Return what comes of a call of a tool that is not there."""
-    details = {"status": "error", "error": why, "code": "not_found", "tool": tool}
+    details = {"status": "error", "error": why, "code": code, "tool": tool}
     return {"content": [{"type": "text", "text": why}], "details": details, "status": "error", "verdict": None}
 
 

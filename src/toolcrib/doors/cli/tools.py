@@ -10,7 +10,6 @@ import orjson
 
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
-from toolcrib.define.names import canonical
 
 from ._far import describe_missing, find_answering, show_words
 from ._format import print_json, print_table
@@ -162,15 +161,19 @@ def _call_here(name: str, args: dict[str, Any], options: CallerOptions, *, atten
             super().shutdown(wait=False, cancel_futures=True)
 
     crib = crib_from_options(options, import_plugins=True, keeps=True)
-    belt = crib.belt(mark_terminal_owner(caller_from_options(crib, options)))
+    caller = mark_terminal_owner(caller_from_options(crib, options))
 
     async def call() -> dict[str, Any]:
         asyncio.get_running_loop().set_default_executor(AbandonedThreads())
         try:
+            if why := await crib.mcp.meet(name):
+                return describe_missing(name, escape(why), "unavailable")
+            belt = crib.belt(caller)
             async with ask_at_terminal(crib.approvals) if attended else contextlib.nullcontext():
-                return (await belt.call(name, args)).to_json()
+                told = (await belt.call(name, args)).to_json()
+            verdict = belt.verdicts.get(belt.selection.find(name) or "")
+            return {**told, "verdict": verdict_json(verdict, belt.catalog[verdict.tool]) if verdict else None}
         finally:
             await crib.close()
 
-    told, verdict = asyncio.run(call()), belt.verdicts.get(canonical(name) or "")
-    return {**told, "verdict": verdict_json(verdict, belt.catalog[verdict.tool]) if verdict else None}
+    return asyncio.run(call())

@@ -15,13 +15,14 @@ from typing import Annotated, Any, TypeVar
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, definition_digest
-from toolcrib.define.names import suggest
+from toolcrib.define.names import server_part, suggest
 from toolcrib.define.ports import rpc
 
 from .servers import KnownServer
 
 log = logging.getLogger("toolcrib")
 T = TypeVar("T")
+_MEET_SECONDS = 5.0
 
 Connect = Callable[[Callable[..., None]], Awaitable[Link]]
 """Connects to a server; what it is given is to be called when the server says that its offer has changed, and with the
@@ -116,6 +117,20 @@ class Mcp:
             await asyncio.wait(waits, timeout=seconds)
         for wait in waits:
             wait.cancel()
+
+    async def meet(self, tool: str, seconds: float = _MEET_SECONDS) -> str:
+        """Connect to the server that a tool is named after, where nothing is known of it; return why it has no tools.
+
+        That is "" where it has answered, and where no server is meant.
+        """
+        name = next((each for each in self._known if tool.lower().startswith(f"{server_part(each)}__".lower())), None)
+        if name is None or self._known[name].pins:
+            return ""
+        await self.ready(seconds, [name])
+        if self._known[name].pins or self._known[name].state == "connected":
+            return ""
+        why = self._known[name].why or f"the MCP server {name!r} has not answered within {seconds:g} seconds"
+        return f"{why}, so its tools are not known; `toolcrib mcp list` connects anew and says how it stands"
 
     async def reach(self, server: str) -> KnownServer:
         """Return a server that is connected; raise ToolError with the reason when it is not."""
