@@ -19,7 +19,7 @@ from toolcrib.files import Listing
 from toolcrib.hooks import Moment
 
 from .checks import VIEWPORTS, Check, Inspection, inspect_page, measure_layout
-from .preview import Preview, Previews, check_path
+from .preview import Preview, Previews, check_page, check_path
 from .tailwind import build_css, read_source
 
 AGENT = "landing-builder"
@@ -32,6 +32,7 @@ available tools to write files, preview the result, validate quality, and iterat
 2. Look at a screenshot of the desktop, and mend the layout. Then look at one of a phone.
 3. Validate accessibility, responsive, seo, performance and links; mend every issue; repeat until none is left.
 4. Deploy the preview, and end with: Your landing page is ready at {url}
+   Say in the line before until when it is there.
 """
 
 _TEXTS = frozenset({"html", "css", "js", "svg", "json", "webmanifest", "txt", "xml"})
@@ -39,6 +40,7 @@ _SOURCE = ".src.css"  # what styles.css is made from, kept beside it
 _SHOTS, _PROJECT = "screenshots", "."
 _MAX_PAGES, _MAX_FAILED = 50, 5
 _GOOD = range(200, 400)
+_UNTIL = "this session ends, or the program that built it: `toolcrib run` ends with its answer"
 
 Viewport = Literal["desktop", "tablet", "mobile"]
 
@@ -109,7 +111,7 @@ def _builder() -> tuple[tuple[Tool, ...], Callable[[Moment], Awaitable[None]]]:
         rules = ", ".join(each["rule"] for each in told["issues"])
         return Result.json(told, source=preview.source, display=f"score {told['score']}; {rules or 'no issues'}")
 
-    @tool(group="landing", effects={"read"})
+    @tool(group="landing", effects={"read"}, timeout=900)
     async def deploy_preview(
         ctx: Ctx,
         projectDir: Annotated[str, "folder of the page, relative to project root"],  # noqa: N803  the document's
@@ -118,8 +120,19 @@ def _builder() -> tuple[tuple[Tool, ...], Callable[[Moment], Awaitable[None]]]:
         folder = str(PurePosixPath(projectDir.strip() or "."))
         if any(part.startswith("..") or part == "/" for part in PurePosixPath(folder).parts):
             raise ToolError(f"{projectDir!r} leads out of the project; name a folder in it, or .", code="denied")
-        preview = await previews.open(ctx, folder)
-        return Result.json({"previewUrl": preview.url, "deployed": True}, display=preview.url)
+        told, runs = await _serve(ctx, previews, folder)
+        parts, sources = list[Text](), list[str]()
+        if runs:
+            ran = await ctx.rpc("deploy.run", {"folder": folder})
+            sources, words = ran.get("sources", []), [each["text"] for each in ran["content"] if each["type"] == "text"]
+            if ran["status"] == "error":
+                raise ToolError(
+                    f"the page is at {told['previewUrl']}, and deploying it failed: {' '.join(words)[:2_000]}"
+                )
+            told |= {"ran": (ran["details"] or {}).get("status", "completed")}
+            parts = [Text("\n".join(["\nThe program that deploys it says:", *words]), sources[0] if sources else "")]
+        done = Result.json(told, display=f"{told['previewUrl']} until {told['until']}")
+        return done._replace(content=(*done.content, *parts))
 
     async def close_session(moment: Moment) -> None:
         await previews.close_session(moment.data["sessionKey"])
@@ -130,6 +143,20 @@ def _builder() -> tuple[tuple[Tool, ...], Callable[[Moment], Awaitable[None]]]:
         replace(deploy_preview, name="deploy", optional=True),
     ]
     return (preview_screenshot, validate_page, deploy_preview, *aliases), close_session
+
+
+async def _serve(ctx: Ctx, previews: Previews, folder: str) -> tuple[dict[str, Any], bool]:
+    """Return where a folder is served and until when, and whether a program is to be run with it.
+
+    A gateway serves it under a key; else this process does, at a port of its own.
+    """
+    await check_page(ctx, folder)
+    asked = {"tool": ctx.call.name, "args": {"projectDir": folder}, "folder": folder}
+    served: Mapping[str, Any] = await ctx.rpc("deploy.serve", asked)
+    if served["url"]:
+        return {"previewUrl": served["url"], "deployed": True, "until": served["until"]}, served["runs"]
+    preview = await previews.open(ctx, folder)
+    return {"previewUrl": preview.url, "deployed": True, "until": _UNTIL}, served["runs"]
 
 
 # files

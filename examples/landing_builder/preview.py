@@ -115,11 +115,7 @@ class Previews:
 
     async def open(self, ctx: Ctx, folder: str) -> Preview:
         """Return the preview of a folder, begun now if there is none."""
-        index = f"{folder}/index.html"
-        try:
-            await ctx.workspace.stat(index)
-        except ToolError as error:
-            raise ToolError(f"there is no page {index!r} ({error}); write it first", code="not_found") from None
+        await check_page(ctx, folder)
         key = ctx.caller.session or "", ctx.ports.folder, folder
         async with self._starting:
             preview = self._open.pop(key, None)
@@ -134,6 +130,15 @@ class Previews:
         """Close what a session has served."""
         for key in [key for key in self._open if key[0] == session]:
             await self._open.pop(key).close()
+
+
+async def check_page(ctx: Ctx, folder: str) -> None:
+    """Raise ToolError for a folder that has no page."""
+    index = f"{folder}/index.html"
+    try:
+        await ctx.workspace.stat(index)
+    except ToolError as error:
+        raise ToolError(f"there is no page {index!r} ({error}); write it first", code="not_found") from None
 
 
 def locate(target: str) -> str:

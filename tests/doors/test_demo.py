@@ -32,6 +32,7 @@ async def test_the_page_is_built_mended_and_good_by_a_measure_of_our_own(tmp_pat
     told = json.loads(ran.stdout)
     assert (told["model"], told["score"], told["issues"], told["folder"]) == ("scripted:landing", 100, [], str(site))
     assert told["url"].startswith("http://127.0.0.1:")
+    assert told["until"] == "this command ends"
     assert told["validations"] > 1  # the first draft had faults
     assert told["seconds"] < 60
     shots = {

@@ -126,7 +126,7 @@ async def test_deploying_tells_where_and_follows_no_link_out(tmp_path: Path) -> 
     async with crib_in(tmp_path / "work") as crib:
         belt = crib.belt(BUILDER)
         told = (await belt.call("deploy_preview", {"projectDir": "site"})).details
-        assert told == {"previewUrl": told["previewUrl"], "deployed": True}
+        assert told == {"previewUrl": told["previewUrl"], "deployed": True, "until": told["until"]}
         port = int(told["previewUrl"].removeprefix("http://127.0.0.1:").strip("/"))
         for target, status in (("/", 200), ("/link.html", 404), ("/out/secret.html", 404)):
             assert (await ask(port, f"GET {target} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"))[0] == status

@@ -340,5 +340,9 @@ class MediaSettings(Section):
     stt: HearingSettings = HearingSettings()
 
 
+class DeploySettings(Section):
+    run: tuple[Words, ...] = ()
+
+
 class AuditSettings(Section):
     file: Words | None = None

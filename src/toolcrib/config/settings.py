@@ -43,6 +43,7 @@ from .services import (
     AuditSettings,
     BrowserSettings,
     CronSettings,
+    DeploySettings,
     GatewaySettings,
     HookSettings,
     LoggingSettings,
@@ -407,6 +408,7 @@ class Config(Section):
     browser: BrowserSettings = BrowserSettings()
     web: WebSettings = WebSettings()
     media: MediaSettings = MediaSettings()
+    deploy: DeploySettings = DeploySettings()
     audit: AuditSettings = AuditSettings()
     secrets: Mapping[Words, Str] = Field(default_factory=dict, repr=False)
     policy: TrialSettings = TrialSettings()

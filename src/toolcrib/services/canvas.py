@@ -45,6 +45,7 @@ from .subagents.runs import SubagentHost
 log = logging.getLogger("toolcrib")
 
 CanvasKind = Literal["", "html", "file", "url", "a2ui"]
+_Opener = tuple[str, Mapping[str, Any]]
 
 _MAX_CANVASES, _MAX_VIEWERS, _MAX_TOLD = 64, 16, 256  # in all; of one canvas; that a viewer has not been told yet
 _MAX_HTML_CHARS, _MAX_MESSAGES, _MAX_FILE_BYTES, _MAX_WATCHED = 2_000_000, 5_000, 16 << 20, 128
@@ -96,6 +97,7 @@ class Canvas:
     kind: CanvasKind = ""
     content: str = ""  # the HTML, the path or the URL
     messages: list[dict[str, Any]] = field(default_factory=list)
+    opened_by: _Opener | None = None  # of a preview: the tool and the arguments of its call
     is_hidden: bool = False
     version: int = 0
     is_awaited: bool = False  # by somebody who loads it again
@@ -143,8 +145,7 @@ class Canvas:
 def mount(core: TurnCore) -> Feature:
     """Mount the canvases."""
     canvases = Canvases(core.find(Chats), core.find(Nodes), core.find(Browser), core.way_out, core.host)
-    canvases.is_theirs, shown = core.is_theirs, {"action": "present"}
-    canvases.open_files = lambda who, path: core.belt_of(who).open_files("canvas", {**shown, "target": path})
+    canvases.is_theirs, canvases.open_files = core.is_theirs, lambda who, by: core.belt_of(who).open_files(*by)
     core.session_ends.append(canvases.end_session)
     core.find(Revocations).watch(canvases.list_live)
     return Feature(services=(canvases,))
@@ -154,16 +155,17 @@ class Canvases:
     """The canvases of one crib.
 
     `host` starts the canvas host, where there is one, and returns the address that somebody at an address finds it
-    under; `open_files` opens a caller's files as a call that presents one of them comes to them.
+    under; `open_files` opens a caller's files as the call that shows them comes to them. `previews` stand alone.
     """
 
     def __init__(self, chats: Chats, nodes: Nodes, browser: Browser, way_out: WayOut, subagents: SubagentHost) -> None:
         self._chats, self._nodes, self._browser, self._way_out = chats, nodes, browser, way_out
         self._subagents = subagents
         self.host: Callable[[str], str] | None = None
-        self.open_files: Callable[[Caller, str], Awaitable[Workspace]] | None = None
+        self.open_files: Callable[[Caller, _Opener], Awaitable[Workspace]] | None = None
         self.is_theirs: Callable[[Caller, Caller], bool] = lambda caller, author: caller == author
         self._open_now: list[Canvas] = []  # the last one used stands last
+        self.previews: list[Canvas] = []
         self._at_nodes: dict[str, Canvas] = {}  # the canvas that was shown there last
         nodes.on_request = self._hear_node
 
@@ -309,7 +311,7 @@ class Canvases:
 
     def find_inside(self, inside: str) -> Canvas | None:
         """Return the canvas that frames what is asked for under this key."""
-        return next((each for each in self._open_now if each.inside == inside), None)
+        return next((each for each in (*self._open_now, *self.previews) if each.inside == inside), None)
 
     def enter(self, canvas: Canvas, version: int) -> Viewer | None:
         """Take somebody who looks at a version of a canvas; None when too many do."""
@@ -441,7 +443,8 @@ class Canvases:
     async def _open_files(self, canvas: Canvas, path: str) -> Workspace:
         if self.open_files is None:
             raise ToolError("this crib has no files to show", code="unavailable")
-        return await self.open_files(canvas.caller, path)
+        shown = "canvas", {"action": "present", "target": path}
+        return await self.open_files(canvas.caller, canvas.opened_by or shown)
 
     def _address(self, canvas: Canvas, seen_from: str = "") -> str:
         return f"{self.host(seen_from)}/c/{canvas.key}/" if self.host else ""

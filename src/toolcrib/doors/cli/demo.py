@@ -69,8 +69,8 @@ async def _build(
         screen = RunScreen()
     async with open(config) as crib:
         name = model or crib.models.name_for(_AGENT)
-        told: dict[str, Any] = {"url": "", "folder": str(folder), "screenshots": {}, "score": 0, "issues": []}
-        told |= {"validations": 0, "css": "", "model": name, "seconds": 0}
+        told: dict[str, Any] = {"url": "", "until": "", "folder": str(folder), "screenshots": {}, "score": 0}
+        told |= {"issues": [], "validations": 0, "css": "", "model": name, "seconds": 0}
         answering: Any = name
         if name == OFFLINE:  # rules that react to what the tools return; the path is that of any other model
             answering = runpy.run_path(config["plugins"]["folders"][0] + "/script.py")["make_model"]()
@@ -106,12 +106,13 @@ def _note(told: dict[str, Any], tool: str, details: Any) -> None:
         case "validate_page", {"score": score, "issues": issues}:
             told |= {"score": score, "issues": issues, "validations": told["validations"] + 1}
         case "deploy_preview", {"previewUrl": url}:
-            told["url"] = url
+            told |= {"url": url, "until": "this command ends"}
 
 
 def _summarize(told: dict[str, Any]) -> str:
     scored = f"{told['score']} of 100, {len(told['issues'])} issues left after {told['validations']} validations"
-    rows = {"page": told["url"] or "none was deployed", "files": told["folder"], "styles by": told["css"]}
+    page = f"{told['url']} (until {told['until']})" if told["url"] else "none was deployed"
+    rows = {"page": page, "files": told["folder"], "styles by": told["css"]}
     rows |= {**told["screenshots"], "score": scored, "took": f"{told['seconds']:g} s with {told['model']}"}
     return "\n".join(["", *(f"{name:<10}{value}" for name, value in rows.items())])
 

@@ -2,7 +2,8 @@
 
     /c/KEY/             the page around a canvas; it frames what is shown, and may hear what a person does there
     /c/KEY/ws           its socket: `reload`, A2UI, scripts to evaluate; and back what was done
-    /p/INSIDE/...       what is framed: sandboxed, without an origin, told neither the key nor anything of the gateway
+    /p/INSIDE/...       what is framed: sandboxed, without an origin, told neither the key nor anything of the gateway;
+                        and a preview that was deployed, by itself
     /s/NAME             our own scripts and styles
     /__openclaw__/a2ui/ the renderer of A2UI alone, for nodes that push messages to it themselves
 
@@ -153,7 +154,8 @@ class CanvasHost:
         except ToolError as error:
             log.debug("a file of a canvas was refused: %s", error)
             return _refuse(404, "there is nothing here")
-        body = _add_bridge(served.body) if served.media_type.startswith("text/html") else served.body
+        has_bridge = served.media_type.startswith("text/html") and canvas.opened_by is None
+        body = _add_bridge(served.body) if has_bridge else served.body
         return 200, _secure_inside(own, host, served.media_type, self._find_pages(host)), body
 
     def _find_pages(self, host: str) -> str:
