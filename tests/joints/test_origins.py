@@ -53,7 +53,9 @@ async def status_of(port: int, origin: str, host: str = "127.0.0.1") -> int:
 @pytest.mark.parametrize(("written", "sent"), SAME)
 async def test_an_origin_that_is_allowed_is_known_however_it_was_written(written: str, sent: str) -> None:
     config = {"gateway": {"allowedOrigins": [written]}}
-    async with gateway_of(config, origins=toolcrib.open(config).config.gateway.allowed_origins) as world:
+    gateway = toolcrib.open(config).config.gateway
+    assert gateway is not None
+    async with gateway_of(config, origins=gateway.allowed_origins) as world:
         assert await status_of(world.port, sent) == 200
         assert await status_of(world.port, "https://evil.test") == 403
 

@@ -40,6 +40,7 @@ _STATIC |= {"canvas.css": "text/css"}
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 # nothing that a browser could read in another way, such as a comment that holds a tag, stands before the bridge
 _DOCTYPE = re.compile(r"\ufeff?\s*(?:<!--[^->]*-->\s*)*<!doctype[^>]*>", re.IGNORECASE)
+_SRCDOC = re.compile(r"(srcd)(o)(c)", re.IGNORECASE)
 _BRIDGE = '<script src="/s/still.js"></script><script src="/s/bridge.js"></script>'
 _STRICT = {
     "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
@@ -241,7 +242,8 @@ def _secure_inside(own: str, host: str, media_type: str, pages: str, *, is_still
         f"sandbox {_SANDBOX}; default-src 'none'; script-src {scripts}; "
         f"style-src 'unsafe-inline' {own} {ours}; img-src data: blob: {own}; font-src data: {own}; "
         f"media-src data: blob: {own}; connect-src {own}; base-uri 'none'; form-action 'none'; "
-        f"webrtc 'block'; frame-ancestors http://{host} {pages}"
+        f"webrtc 'block'; require-trusted-types-for 'script'; trusted-types default; "
+        f"frame-ancestors http://{host} {pages}"
     )
     # without an origin it would not get its own fonts and modules; nobody else knows this address
     return {"content-security-policy": policy, "content-type": media_type, "access-control-allow-origin": "null"}
@@ -252,7 +254,12 @@ def _add_bridge(page: bytes) -> bytes:
     text = page.decode(errors="replace")
     found = _DOCTYPE.match(text)
     at = found.end() if found else 0
-    return f"{text[:at]}{_BRIDGE}{text[at:]}".encode()
+    # to a script it is the same word, to the parser of pages none: a frame with a page in it would have WebRTC
+    return f"{text[:at]}{_BRIDGE}{_SRCDOC.sub(_escape, text[at:])}".encode()
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"{found[1]}\\u{ord(found[2]):04x}{found[3]}"
 
 
 def _refuse(status: int, words: str) -> tuple[int, dict[str, str], bytes]:

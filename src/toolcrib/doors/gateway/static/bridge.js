@@ -4,10 +4,29 @@
 (() => {
   const NAME = "openclawCanvasA2UIAction", MAX_CHARS = 100000;
 
-  // not every browser follows the policy's webrtc 'block'
-  for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection"]) {
-    Object.defineProperty(window, name, {value: undefined, configurable: false, writable: false});
-  }
+  // Not every browser follows the policy's webrtc 'block', and a page that this one makes (`srcdoc`, `javascript:`) has the
+  // constructors again. So it makes none: by trusted types every text that becomes a page or a script comes by here. What
+  // a script that comes later could replace is taken first; `write` gets what the parser drops, so that no two make a word.
+  const bind = (method) => Function.prototype.call.bind(method);
+  const lower = bind("".toLowerCase), has = bind("".includes), ends = bind("".endsWith);
+  const isPartial = (low) => ends(low, "s") || ends(low, "sr") || ends(low, "src") || ends(low, "srcd") || ends(low, "srcdo");
+  window.trustedTypes?.createPolicy("default", {
+    createHTML(text, _, sink) {
+      const low = lower(text);
+      if (sink === "HTMLIFrameElement srcdoc" || has(low, "srcdoc") || has(low, "<!entity")) return null;
+      return sink === "Document write" && isPartial(low) ? text + "\0" : text;
+    },
+    createScript: (code, _, sink) => (sink === "Location href" ? null : code),
+    createScriptURL: (url) => url,
+  });
+  const { get, set } = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, "responseType"), choose = bind(set);
+  for (const [owner, name] of [
+    [window, "RTCPeerConnection"], [window, "webkitRTCPeerConnection"], [window, "trustedTypes"],
+    [window, "XSLTProcessor"], [XMLHttpRequest.prototype, "responseXML"],
+  ]) Object.defineProperty(owner, name, { value: undefined, configurable: false, writable: false });
+  Object.defineProperty(XMLHttpRequest.prototype, "responseType", {
+    get, set(value) { if ((value = `${value}`) !== "document") choose(this, value); }, configurable: false,
+  });
 
   function post(told) {
     const ios = window.webkit?.messageHandlers?.[NAME];
