@@ -1,7 +1,8 @@
 """From where: what a body asks the services for goes back to what its call has read, and so does what they answer."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import toolcrib
+from tests.doors.gateway.world import TOKEN, gateway_of
 from toolcrib import OWNER, Ctx, Result, tool
 from toolcrib.app import Crib
 from toolcrib.define.event import ToolFinished
@@ -36,13 +38,15 @@ async def look_up(ctx: Ctx, method: str, params: str = "{}") -> str:
     return json.dumps(await ctx.rpc(method, json.loads(params)), default=str)
 
 
-def open_crib(folder: Path, **tools: Any) -> Crib:
+def open_crib(folder: Path, services: Sequence[object] = (), **tools: Any) -> Crib:
     (root := folder / "work").mkdir()
     (root / "inbox").mkdir()
     (root / LETTER).write_text(ORDER)
     (root / "own.txt").write_text(ORDER)
     config = {"workspace": {"root": str(root)}, "models": {"default": "offline:rules"}, "tools": tools}
-    return toolcrib.open(config, tools=[page, pass_on, look_up], state=folder / "state", env={"PATH": "/usr/bin:/bin"})
+    return toolcrib.open(
+        config, tools=[page, pass_on, look_up], services=services, state=folder / "state", env={"PATH": "/usr/bin:/bin"}
+    )
 
 
 JOB = {"name": "ORDER", "schedule": {"everyMs": 3_600_000}, "payload": {"kind": "agentTurn", "message": "ORDER"}}
@@ -81,6 +85,42 @@ async def test_a_direct_call_of_a_body_is_refused_where_nobody_can_be_asked_abou
     assert (tmp_path / "work/x.txt").exists() is (reads != LETTER)
 
 
+SAID = [
+    ("chat.send", {"message": "ORDER", "sessionKey": OTHER, "idempotencyKey": "a"}),
+    ("chat.send", {"message": "ORDER", "sessionKey": OTHER, "idempotencyKey": "a", "outside": ""}),
+    ("agent", {"message": "ORDER", "sessionKey": OTHER, "idempotencyKey": "a"}),
+    ("chat.complete", {"content": [{"type": "text", "text": "ORDER"}], "sessionKey": OTHER}),
+    ("sessions.send", {"message": "ORDER", "key": OTHER}),
+]
+
+
+@pytest.mark.parametrize(("method", "params"), SAID, ids=[f"{method}-{len(params)}" for method, params in SAID])
+@pytest.mark.parametrize("reads", [LETTER, "own.txt"])
+@pytest.mark.parametrize("is_far", [False, True], ids=["near", "far"])
+async def test_what_a_body_says_in_another_session_is_heard_with_what_its_call_has_read(
+    tmp_path: Path, method: str, params: Mapping[str, Any], reads: str, *, is_far: bool
+) -> None:
+    asked = ("pass_on", {"method": method, "params": json.dumps(params), "reads": reads})
+    async with AsyncExitStack() as stack:
+        crib = hears = None
+        if is_far:
+            (tmp_path / "far").mkdir()
+            there = gateway_of({"models": {"default": "offline:rules"}}, state=tmp_path / "far")
+            world = await stack.enter_async_context(there)
+            link = await stack.enter_async_context(toolcrib.connect(world.url, TOKEN))
+            await link.say("hello", session=OTHER)
+            hears, crib = world.server.crib, await stack.enter_async_context(open_crib(tmp_path, services=[link]))
+        else:
+            hears = crib = await stack.enter_async_context(open_crib(tmp_path))
+            await turn(crib, ("ls", {}), session=OTHER)
+        (told,) = await turn(crib, asked)
+        assert told.status == "ok", told
+        await hears.ask("chat.follow", {"sessionKey": OTHER}, caller=OWNER)
+        history = await hears.ask("sessions.history", {"key": OTHER}, caller=OWNER)
+    (said,) = [each for each in history["messages"] if each["role"] == "user" and ORDER in each["text"]]
+    assert any(f"file:{LETTER}" in each for each in said.get("sources", ())) is (reads == LETTER), said
+
+
 async def made_job(crib: Crib, *before: Made, **job: Any) -> str:
     *_, made = await turn(crib, *before, ("cron", {"action": "add", "job": {**JOB, "name": "nuts", **job}}))
     return str(json.loads(made.plain_text)["id"])
@@ -117,6 +157,9 @@ READS = [
     ("sessions.history", {"key": OTHER}),
     ("sessions.preview", {"keys": [OTHER]}),
     ("chat.history", {"sessionKey": OTHER}),
+    ("chat.follow", {"sessionKey": OTHER}),
+    ("agent", {"message": ORDER, "sessionKey": OTHER, "idempotencyKey": "a"}),
+    ("chat.complete", {"content": [{"type": "text", "text": ORDER}], "sessionKey": OTHER}),
 ]
 
 
@@ -128,6 +171,9 @@ async def test_whatever_the_services_answer_with_words_from_outside_says_from_wh
         id = await made_job(crib, PAGE, payload={"kind": "agentTurn", "message": ORDER})
         await crib.ask("cron.run", {"id": id, "mode": "force", "wait": True}, caller=OWNER)
         await turn(crib, PAGE, session=OTHER, says=ORDER)
+        first = {"message": ORDER, "sessionKey": OTHER, "idempotencyKey": "first"}
+        if method == "chat.follow":
+            await crib.ask("agent", first, caller=OWNER)
         asked = ("look_up", {"method": method, "params": json.dumps(params)})
         (result,) = await turn(crib, asked, session="agent:main:third")
     assert result.status == "ok", result

@@ -16,9 +16,12 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import Progress, Rpc
 from toolcrib.define.result import Result
+from toolcrib.define.taint import join_sources
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 from toolcrib.services.router import Router, RunMethod
+
+_OUTSIDE = "outside"  # the parameter of methods that say something in a session: where those words came from
 
 CallMaker = Callable[[Ctx, tuple[str, Mapping[str, Any]], RunMethod], Awaitable[Any]]
 
@@ -52,11 +55,15 @@ class BodyMethods:
         """Return the methods as the body of one call asks for them; `judge` makes the calls of other tools."""
 
         async def ask(method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-            found, run = self.router.methods.get(method), partial(self, method, params, progress=progress)
+            found, above, asked = self.router.methods.get(method), turn_of(ctx.caller), params
             if found is None:
-                return await run()
-            if (above := turn_of(ctx.caller)) and (found.mark.starts_turn or found.mark.as_tool):
+                return await self(method, params, progress=progress)
+            if above and (found.mark.starts_turn or found.mark.as_tool):
                 above.history.outside.update(dict.fromkeys(ctx.course.sources))  # its words may be from there
+            if _OUTSIDE in found.parameters["properties"]:  # who hears them is told, also in another process
+                read = *(above.history.outside if above else ()), *ctx.course.sources, str(params.get(_OUTSIDE) or "")
+                asked = {**params, _OUTSIDE: outside} if (outside := join_sources(read)) else params
+            run = partial(self, method, asked, progress=progress)
             if found.mark.as_tool is None:
                 return await run()
             self._check_bound(method)

@@ -100,8 +100,9 @@ class FollowedTurn(TurnHandle, Protocol):
         """Say something that is answered next, in the same turn."""
 
 
-def user_message(text: str, pictures: tuple[Image, ...] = ()) -> Message:
+def user_message(text: str, pictures: tuple[Image, ...] = (), source: str = "") -> Message:
     """Return what a person says as a message, and shows with it; a blank one with no picture is a CribError."""
     if not text.strip() and not pictures:
         raise CribError("the message is blank; say what is to be done")
-    return Message(role="user", content=(*((Text(text),) if text.strip() else ()), *pictures))
+    shown = (each._replace(source=source or each.source) for each in pictures)
+    return Message(role="user", content=(*((Text(text, source or None),) if text.strip() else ()), *shown))

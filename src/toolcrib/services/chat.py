@@ -23,7 +23,7 @@ from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.gateway import HOOK_CHANNEL, Bus
 from toolcrib.define.later import PendingCall
-from toolcrib.define.log import Body, Ended, Said
+from toolcrib.define.log import Body, Ended, Said, read_sources
 from toolcrib.define.message import Message
 from toolcrib.define.ports import Progress, rpc
 from toolcrib.define.session import agent_from_key, check_key, is_within, to_store_key
@@ -36,6 +36,7 @@ from .chat_run import AgentQuery, ChatQuery, ChatRun, Key, Past, TimeoutMs, owne
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
 from .revocation import Revocations
+from .sessions import describe_sources
 from .voice import Voice
 
 _KEPT_RUNS, _KEPT_SECONDS = 256, 600.0  # of one person: runs that have ended, and how long they can be asked about
@@ -110,25 +111,36 @@ class Chats:
             past = await self._find_past(session, f"{owner_of_runs(caller)}#{runId}")
             if past is None:
                 raise ToolError(f"there is no run {escape(runId[:64])!r} in this session", code="not_found")
-            return {"runId": runId, "events": [event_json(past.end)], "after": after + 1, "done": True}
+            told = {"runId": runId, "events": [event_json(past.end)], "after": after + 1, "done": True}
+            return told | describe_sources(past.sources)
         run, told, size = next((each for each in found if each.ended is None), found[-1]), list[Any](), 0
-        times = list[int]()
+        times, is_done = list[int](), True
         reader = run.turn.subscribe(after)
         try:
             async for event in reader:
                 line = event_line(self._judge_start(run, event))
                 told.append(orjson.loads(line))
                 times.append(int(reader.time * 1000))
+                run.note_sources(event)
                 size += len(line)
                 if isinstance(event, events.TurnFinished):
                     break
                 if size > _PAGE_CHARS or not reader.is_behind:
-                    return {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": False}
+                    is_done = False
+                    break
             else:
                 told.append(event_json(await run.turn.end()))
         except CribError as error:
             told.append(event_json(events.TurnFinished("error", sentence=str(error))))
-        return {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": True}
+        page = {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": is_done}
+        return page | await self.describe_sources(run)
+
+    async def describe_sources(self, run: ChatRun) -> dict[str, Any]:
+        """Return where what is told of a run may go back to: all that was read in its session until now."""
+        if not run.knows_before:
+            run.outside.update(await read_sources(self._store, run.session))
+            run.knows_before = True
+        return describe_sources(run.outside)
 
     @rpc("chat.abort", clients="write", shared=True, why="own")
     async def abort(
@@ -149,7 +161,7 @@ class Chats:
         timeout_ms = None if query.timeout is None else query.timeout * 1000
         said = ChatQuery(
             message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms,
-            attachments=query.attachments,
+            attachments=query.attachments, outside=query.outside,
         )  # fmt: skip
         found = await self._begin(caller, placed, await self._voice.write_down(said))
         if isinstance(found, Past):
@@ -161,7 +173,8 @@ class Chats:
         if end is None:
             return {"runId": run.id, "status": "error", "summary": run.error()}
         told = {"payloads": [{"text": end.text}], "meta": {"steps": end.steps, "cost": end.cost, "reason": end.reason}}
-        return {"runId": run.id, "status": "ok", "summary": "completed", "result": told}
+        sources = await self.describe_sources(run)
+        return {"runId": run.id, "status": "ok", "summary": "completed", "result": told} | sources
 
     @rpc("agent.wait", clients="write", shared=True, why="own")
     async def wait(
@@ -357,7 +370,8 @@ class Chats:
             if isinstance(body, Said) and body.message.role == "assistant":
                 text = body.message.plain_text
             elif isinstance(body, Ended):
-                return Past(events.TurnFinished(body.reason, text, body.sentence, usage=body.usage, cost=body.cost))
+                end = events.TurnFinished(body.reason, text, body.sentence, usage=body.usage, cost=body.cost)
+                return Past(end, tuple(await read_sources(self._store, session)))
         why = "the gateway stopped while this was being answered; the session tells how far it came"
         return Past(events.TurnFinished("error", sentence=why))
 

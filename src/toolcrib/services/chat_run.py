@@ -1,7 +1,7 @@
 """What is asked in a chat, the run that answers it, and how it ended."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -11,9 +11,13 @@ from toolcrib.define import event as events
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Message
-from toolcrib.define.result import Image, Result
+from toolcrib.define.result import Content, Image, Result
 from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.define.sourced import attribute
+from toolcrib.define.taint import sources_of
 from toolcrib.define.turn import FollowedTurn, user_message
+
+from .sessions import describe_sources
 
 _MAX_TIMEOUT_MS = 24 * 3_600_000
 _PICTURE_CHARS = 5 * 1024 * 1024 * 4 // 3 + 4  # of base64
@@ -23,6 +27,7 @@ Attachments = Annotated[
     tuple[JsonObject, ...], Field(max_length=8), "pictures and recordings: {content, mimeType?, fileName?}"
 ]
 TimeoutMs = Annotated[int, Field(ge=0, le=_MAX_TIMEOUT_MS)]
+Outside = Annotated[str, "where its words came from, as `source` names it; filled in for the body of a tool"]
 
 
 @dataclass(slots=True)
@@ -41,9 +46,18 @@ class ChatRun:
     ended: float | None = None
     on_started: Callable[[], None] | None = None
     pending: dict[str, str] = field(default_factory=dict)  # the handles of calls that are finished later, by key
+    outside: dict[str, None] = field(default_factory=dict)  # where what it has read came from
+    knows_before: bool = False  # whether `outside` has what was read in the session before
+
+    def note_sources(self, event: events.Event) -> None:
+        """Take note of where it has read from."""
+        read = event.result if isinstance(event, events.ToolFinished) else getattr(event, "message", None)
+        if isinstance(read, Result | Message):
+            self.outside.update(sources_of([Message(role="user", content=read.content)]))
 
     def note(self, event: events.Event) -> None:
-        """Take note of what it waits for."""
+        """Take note of what it waits for and has read."""
+        self.note_sources(event)
         match event:
             case events.ToolProgress(call=call, partial=Result(status="pending", details={"handle": str(handle)})):
                 self.pending[call.key] = handle
@@ -106,6 +120,7 @@ class AgentQuery:
     label: str = ""
     to: str = ""
     channel: str = ""
+    outside: Outside = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +138,14 @@ class ChatQuery:
     timeoutMs: TimeoutMs | None = None  # noqa: N815
     deliver: bool = False
     plain: Annotated[bool, "a message whatever it says: `stop` is no command"] = False
+    outside: Outside = ""
 
 
 class Past(NamedTuple):
     """A run of an earlier process, by how it ended."""
 
     end: events.TurnFinished
+    sources: Collection[str] = ()
 
     @property
     def error(self) -> str:
@@ -138,7 +155,8 @@ class Past(NamedTuple):
     def to_json(self, id: str) -> dict[str, Any]:
         if self.error:
             return {"runId": id, "status": "error", "summary": self.error}
-        return {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
+        told = {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
+        return told | describe_sources(self.sources)
 
 
 def refuse_delivery(query: AgentQuery | ChatQuery) -> None:
@@ -153,10 +171,15 @@ def owner_of_runs(caller: Caller) -> str:
     return f"{caller.channel}:{caller.sender.id}" if caller.sender else caller.channel or ""
 
 
+def add_source(content: tuple[Content, ...], outside: str) -> tuple[Content, ...]:
+    """Return what is said with where its words came from, "" for nowhere."""
+    return attribute(Result(content), (outside,)).content if outside else content
+
+
 def to_message(query: ChatQuery) -> Message:
     """Return what is said as a message; raise ToolError for a blank one, and for what is no picture."""
     try:
-        return user_message(query.message, tuple(map(_read_picture, query.attachments)))
+        return user_message(query.message, tuple(map(_read_picture, query.attachments)), query.outside)
     except CribError as error:
         raise ToolError(str(error), code="bad_arguments") from error
 

@@ -32,7 +32,7 @@ from toolcrib.define.turn import TurnRequest
 
 from .calls import read_blocks, source_of_client
 from .chat import Chats
-from .chat_run import ChatRun, Past, owner_of_runs
+from .chat_run import ChatRun, Outside, Past, add_source, owner_of_runs
 from .feature import Feature, TurnCore
 from .peers import MAX_CLIENT_TOOLS, CallBoard, fence_outside, make_client_tool
 
@@ -56,6 +56,7 @@ class CompletionQuery:
     sessionKey: str = ""  # noqa: N815  as the protocol spells it
     model: str = ""
     idempotencyKey: Annotated[str, Field(max_length=256)] = ""  # noqa: N815
+    outside: Outside = ""
 
 
 _asking: "ContextVar[ClientTurn | None]" = ContextVar("toolcrib_client_turn", default=None)
@@ -162,7 +163,7 @@ class Completions:
     async def complete(self, caller: Caller, progress: Progress, query: CompletionQuery) -> dict[str, Any]:
         """Answer what is said, with tools of the caller's own; told when it is done, or when calls of those wait."""
         answers = [_read_answer(each) for each in query.results]
-        content = _read_content(query.content)
+        content = add_source(_read_content(query.content), query.outside)
         turn = self._find_waiting(owner_of_runs(caller), [key for key, _ in answers])
         if turn is None:
             late = [Text(f"The result of the call {key}:\n{text}", "client:late") for key, text in answers]
@@ -172,7 +173,8 @@ class Completions:
                 turn.followed.turn.steer(Message(role="user", content=content))
             for key, text in answers:
                 turn.waiting.pop(key).answer.set_result(Result.text(text))
-        return await turn.follow(progress)
+        told = await turn.follow(progress)
+        return told | await self._chat.describe_sources(turn.followed)
 
     @rpc("hooks.run", clients="write", starts_turn=True, why="turn")
     async def run_hook(
@@ -201,7 +203,7 @@ class Completions:
 
     async def _begin(self, caller: Caller, query: CompletionQuery, content: tuple[Content, ...]) -> ClientTurn:
         placed = self._chat.place(caller, query.sessionKey or f"run:{token_hex(6)}")
-        content = (*_read_content(query.before), *content)
+        content = (*add_source(_read_content(query.before), query.outside), *content)
         if not any(not isinstance(part, Text) or part.text.strip() for part in content):
             raise ToolError("nothing was said; a message has words, or results of calls", code="bad_arguments")
         try:

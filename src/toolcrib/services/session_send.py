@@ -16,11 +16,11 @@ from toolcrib.define.log import read_sources
 from toolcrib.define.ports import rpc, work_of
 from toolcrib.define.session import agent_from_key, may_message
 from toolcrib.define.taint import source_after
-from toolcrib.define.turn import TurnRequest
+from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of, child_of
 
 from .chat import Chats
-from .chat_run import Past
+from .chat_run import Outside, Past
 from .feature import Feature, TurnCore
 from .session_desk import SessionDesk
 
@@ -53,6 +53,7 @@ class SessionSend:
         key: str = "",
         label: str = "",
         seconds: Annotated[float, Field(ge=0, le=3_600)] = 30,
+        outside: Outside = "",
     ) -> dict[str, Any]:
         """Say something in another session, and wait for the answer; with 0 seconds do not wait."""
         found = await self._desk.resolve(caller, key=key, label=label)
@@ -69,9 +70,8 @@ class SessionSend:
         there = replace(child_of(self._settings.policy, caller, theirs, target), session=target)
         whose = f"This is from the session {caller.session or mine}, not from the user"
         said = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
-        begun = await self._chat.begin(
-            caller, TurnRequest(message=self._core.host.message(caller, said), caller=there), token_hex(12)
-        )
+        message = user_message(said, source=source_after(caller.session or mine, (outside,)) or "")
+        begun = await self._chat.begin(caller, TurnRequest(message=message, caller=there), token_hex(12))
         if isinstance(begun, Past):
             raise ToolError(begun.error or "it was said before", code="failed")
         run, _ = begun
