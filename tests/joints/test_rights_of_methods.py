@@ -1,15 +1,21 @@
 """A guest to whom everything is denied goes through every method: each refuses, or has its reason here."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import RequestParams
 
 import toolcrib
 from toolcrib import OWNER, Caller, Ctx, Sender, ToolError, tool
 from toolcrib.define.errors import DeclarationError
 from toolcrib.define.ports import WHYS, Scope, rpc
+from toolcrib.doors.gateway.http import HttpRoute
+from toolcrib.doors.mcp.relay import RelayMethod
+from toolcrib.services.channels.talk import ChatCommand
 from toolcrib.services.router import Router
 from toolcrib.testing import FakeApprover
 
@@ -78,6 +84,26 @@ def test_one_that_says_neither_is_not_offered(clients: Scope) -> None:
 
     with pytest.raises(DeclarationError, match=r"bell.ring .*guests may ask for it; say as_tool, or why"):
         Router([Bell()])
+
+
+async def answer(*_: Any) -> Any:
+    """Answer whoever asks."""
+
+
+OFFERS: list[Callable[..., object]] = [
+    partial(HttpRoute, "GET", answer),
+    partial(ChatCommand, answer),
+    partial(RelayMethod, "bells/list", RequestParams, answer),
+]
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=["route", "chat command", "resource"])
+def test_a_route_a_command_or_a_resource_without_a_reason_is_not_offered_either(offer: Callable[..., object]) -> None:
+    for nothing in ({}, {"why": ""}, {"why": "because"}):
+        with pytest.raises(DeclarationError, match="guests may ask for it; say as_tool, or why"):
+            offer(**nothing)
+    for why in WHYS:
+        offer(why=why)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,14 @@ WHYS: Mapping[Why, str] = {
     "gate": "is the gate itself, or tells what it says",
     "harmless": "says no more than that it works",
 }
-"""Why a method that does no tool's work may be asked for by anybody who is let in."""
+"""Why a method that does no tool's work may be asked for by anybody who is let in; so with routes and commands."""
+
+
+def check_why(where: str, why: str) -> None:
+    """Raise DeclarationError for what guests may ask for, is no tool's work and gives no reason."""
+    if why not in WHYS:
+        raise DeclarationError(f"{where}: guests may ask for it; say as_tool, or why that is right: {', '.join(WHYS)}")
+
 
 Progress = Callable[[Any], None]
 

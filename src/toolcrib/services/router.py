@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ArgumentError, DeclarationError, ToolError
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import WHYS, Mark, Progress, Rpc, Scope, ToolWork, mark_of, rpc
+from toolcrib.define.ports import Mark, Progress, Rpc, Scope, ToolWork, check_why, mark_of, rpc
 from toolcrib.define.schema.annotations import (
     Schema,
     check_portable,
@@ -152,8 +152,8 @@ def _read_method(function: Callable[..., Any]) -> tuple[Method, Callable[..., An
     if [each.name for each in own] == ["query"] and (members := members_of(fields[0].annotation, where)) is not None:
         fields, query = members, fields[0].annotation
     check_portable(fields, where)
-    if mark.as_tool is None and mark.clients in TOOL_SCOPES and mark.why not in WHYS:
-        raise DeclarationError(f"{where}: guests may ask for it; say as_tool, or why that is right: {', '.join(WHYS)}")
+    if mark.as_tool is None and mark.clients in TOOL_SCOPES:
+        check_why(where, mark.why)
     method = Method(
         name=mark.name,
         mark=mark,

@@ -7,6 +7,7 @@ import resource
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
@@ -20,7 +21,7 @@ from toolcrib.define.channel import InboundAnswer, InboundRequest
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import HOOK_CHANNEL, explain_forbidden
 from toolcrib.define.names import suggest
-from toolcrib.define.ports import Progress, Rpc
+from toolcrib.define.ports import Progress, Rpc, Why, check_why
 from toolcrib.define.ports import Scope as Needed
 from toolcrib.services.revocation import LiveWork, mark_secret
 
@@ -48,7 +49,18 @@ class Raw(NamedTuple):
 
 
 HttpAnswer = Callable[[Scope, Receive], Awaitable[tuple[int, Any]]]
-HttpRoute = tuple[str, HttpAnswer]  # the methods, with blanks between them
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRoute:
+    """How a path is answered: the HTTP methods, with blanks between them, and why guests may ask there."""
+
+    methods: str
+    answer: HttpAnswer
+    why: Why = ""
+
+    def __post_init__(self) -> None:
+        check_why(f"the route to {self.answer!r}", self.why)
 
 
 class HttpError(Exception):
@@ -134,10 +146,10 @@ class HttpDoor:
     def __init__(self, server: Gate, more: Mapping[str, HttpRoute] | None = None) -> None:
         self._server, self._counts = server, Counter[tuple[str, int]]()
         self.routes: Mapping[str, HttpRoute] = {
-            "/health": ("GET", self._health),
-            "/ready": ("GET", self._ready),
-            "/metrics": ("GET", self._metrics),
-            "/tools/invoke": ("POST", self._invoke),
+            "/health": HttpRoute("GET", self._health, "harmless"),
+            "/ready": HttpRoute("GET", self._ready, "harmless"),
+            "/metrics": HttpRoute("GET", self._metrics, "harmless"),
+            "/tools/invoke": HttpRoute("POST", self._invoke, "gate"),
             **(more or {}),
         }
 
@@ -159,11 +171,10 @@ class HttpDoor:
         found = self.routes.get(scope["path"]) or self.routes.get(_parent(scope["path"]))
         if found is None:
             raise HttpError(404, "not_found", "there is nothing here")
-        method, answer = found
-        methods = method.split()
-        if scope["method"] not in methods and (scope["method"], method) != ("HEAD", "GET"):
+        methods = found.methods.split()
+        if scope["method"] not in methods and (scope["method"], methods) != ("HEAD", ["GET"]):
             raise HttpError(405, "method_not_allowed", f"this is asked with {' or '.join(methods)}")
-        return answer
+        return found.answer
 
     async def refuse(self, status: int, kind: str, sentence: str, send: Send) -> None:
         """Answer with an error."""
@@ -353,7 +364,7 @@ def hook_routes(server: Gate, settings: Callable[[], HookSettings]) -> Mapping[s
         params = {"name": name, "text": text, "idempotencyKey": key and f"{name}:{key}"}
         return 202, {"ok": True, **await ask(server, principal, "hooks.run", params)}
 
-    return {_HOOKS: ("POST", run)}
+    return {_HOOKS: HttpRoute("POST", run, "turn")}
 
 
 def channel_routes(
@@ -377,7 +388,7 @@ def channel_routes(
             raise HttpError(429 if failures.add(server.address_of(scope)) else 403, "forbidden", answer.body)
         return answer.status, Raw("text/plain; charset=utf-8", answer.body.encode())
 
-    return {_CHANNELS: ("GET POST", pass_on)}
+    return {_CHANNELS: HttpRoute("GET POST", pass_on, "turn")}
 
 
 def _admit_hook(settings: HookSettings, scope: Scope, add_failure: Callable[[], bool]) -> Principal:

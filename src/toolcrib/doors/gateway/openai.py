@@ -37,9 +37,9 @@ def routes(server: Gate) -> Mapping[str, HttpRoute]:
     """Return what is answered under /v1."""
     door = OpenAiDoor(server)
     return {
-        "/v1/models": ("GET", door.models),
-        "/v1/chat/completions": ("POST", door.chat),
-        "/v1/responses": ("POST", door.responses),
+        "/v1/models": HttpRoute("GET", door.models, "own"),
+        "/v1/chat/completions": HttpRoute("POST", door.chat, "turn"),
+        "/v1/responses": HttpRoute("POST", door.responses, "turn"),
     }
 
 

@@ -73,10 +73,11 @@ def page_routes(
     """Return what the page is answered; `canvas_host` is asked where somebody at an address finds the canvas host."""
     page = _Page(server, pages, canvas_host)
     found = dict(_list_files(folder or files("toolcrib.doors") / "web"))
-    shown: dict[str, HttpRoute] = {f"/{name}": ("GET", partial(page.show, file)) for name, file in found.items()}
+    shown = {f"/{name}": HttpRoute("GET", partial(page.show, file), "harmless") for name, file in found.items()}
     if "/index.html" in shown:
         shown["/"] = shown["/index.html"]
-    return {**shown, "/page/login": ("POST", page.log_in), "/page/logout": ("POST", page.log_out)}
+    login, logout = HttpRoute("POST", page.log_in, "owner"), HttpRoute("POST", page.log_out, "owner")
+    return {**shown, "/page/login": login, "/page/logout": logout}
 
 
 class _Page:

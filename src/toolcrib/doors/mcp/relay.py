@@ -7,6 +7,7 @@ fenced like a result. What a caller may not ask for is not listed.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from mcp.server import ServerRequestContext
@@ -32,6 +33,7 @@ from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.marks import defuse
 from toolcrib.define.names import RESOURCES_LIST, RESOURCES_READ, server_part, suggest, tool_name
+from toolcrib.define.ports import Why, check_why
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 
@@ -57,6 +59,19 @@ class ServerRequests(Protocol):
         """Have `listener` called with the server and the address of a resource that has changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class RelayMethod:
+    """A method of MCP that is answered here, and why guests may ask for it: the gate judges what a server is asked."""
+
+    name: str
+    params: type[RequestParams]
+    handle: Handle
+    why: Why = ""
+
+    def __post_init__(self) -> None:
+        check_why(self.name, self.why)
+
+
 class Relay:
     """Answers for other people's servers. `belt` returns the served belt with tools that no client is shown.
 
@@ -73,16 +88,16 @@ class Relay:
         self._sending: set[asyncio.Task[None]] = set()
         servers.on_update(self._pass_on)
 
-    def handlers(self) -> Iterator[tuple[str, type[RequestParams], Handle]]:
+    def handlers(self) -> Iterator[RelayMethod]:
         """Yield the methods that are answered here."""
-        yield "resources/list", PaginatedRequestParams, self._list_resources
-        yield "resources/templates/list", PaginatedRequestParams, self._list_templates
-        yield "resources/read", ReadResourceRequestParams, self._read_resource
-        yield "resources/subscribe", SubscribeRequestParams, self._subscribe
-        yield "resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe
-        yield "prompts/list", PaginatedRequestParams, self._list_prompts
-        yield "prompts/get", GetPromptRequestParams, self._get_prompt
-        yield "completion/complete", CompleteRequestParams, self._complete
+        yield RelayMethod("resources/list", PaginatedRequestParams, self._list_resources, "gate")
+        yield RelayMethod("resources/templates/list", PaginatedRequestParams, self._list_templates, "gate")
+        yield RelayMethod("resources/read", ReadResourceRequestParams, self._read_resource, "gate")
+        yield RelayMethod("resources/subscribe", SubscribeRequestParams, self._subscribe, "gate")
+        yield RelayMethod("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe, "gate")
+        yield RelayMethod("prompts/list", PaginatedRequestParams, self._list_prompts, "gate")
+        yield RelayMethod("prompts/get", GetPromptRequestParams, self._get_prompt, "gate")
+        yield RelayMethod("completion/complete", CompleteRequestParams, self._complete, "gate")
 
     # resources
 

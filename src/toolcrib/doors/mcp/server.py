@@ -236,8 +236,8 @@ class BeltServer(Server[Any]):
             self.middleware.clear()  # nobody collects spans, and making them takes a seventh of a call
         self.add_request_handler("tools/call", CallToolRequestParams, self._call)
         self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
-        for method, params, handle in () if relay is None else relay.handlers():
-            self.add_request_handler(method, params, partial(_complete, handle))
+        for each in () if relay is None else relay.handlers():
+            self.add_request_handler(each.name, each.params, partial(_complete, each.handle))
         self.add_notification_handler("notifications/initialized", NotificationParams, self._remember_client)
 
     async def announce_change(self) -> None:

@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.adapter.fence import fence, new_token
@@ -20,6 +20,7 @@ from toolcrib.define.channel import Abilities, Channel, ChatPlace, HeardMessage,
 from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Message
+from toolcrib.define.ports import Why, check_why
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
 from toolcrib.policy.explain import verdict_json
@@ -50,6 +51,17 @@ _NO_TEXT = "There is nothing that I can read in that message: no text, picture, 
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."
 
 
+@dataclass(frozen=True, slots=True)
+class ChatCommand:
+    """What answers a command that is typed in a chat, and why guests may type it."""
+
+    answer: Callable[[Caller, str], Awaitable[str]]
+    why: Why = ""
+
+    def __post_init__(self) -> None:
+        check_why(f"the chat command of {self.answer!r}", self.why)
+
+
 class ChannelTalk:
     """Answers the messages of all channels."""
 
@@ -62,14 +74,14 @@ class ChannelTalk:
         self.invitations: dict[tuple[str, str], tuple[str, str]] = {}  # by channel and chat: who, and why it waits
         self._knocks: dict[str, float] = {}  # by channel: when an owner was last told of strangers
         self.places: dict[str, ChatPlace] = {}  # by session: where it was last written from
-        self._commands: dict[str, Callable[[Caller, str], Awaitable[str]]] = {
-            "status": self._tell_status,
-            "stop": self._stop,
-            "new": self._begin_anew,
-            "why": self._explain,
-            "approve": self._approve,
-            "deny": self._deny,
-            "help": self._help,
+        self._commands = {
+            "status": ChatCommand(self._tell_status, "own"),
+            "stop": ChatCommand(self._stop, "own"),
+            "new": ChatCommand(self._begin_anew, "own"),
+            "why": ChatCommand(self._explain, "gate"),
+            "approve": ChatCommand(self._approve, "gate"),
+            "deny": ChatCommand(self._deny, "gate"),
+            "help": ChatCommand(self._help, "harmless"),
         }
 
     def is_command(self, message: HeardMessage) -> bool:
@@ -222,7 +234,8 @@ class ChannelTalk:
         found = _COMMAND.fullmatch(said)
         if found is None or found[1] not in self._commands:
             raise ToolError(f"that is none of my commands: {_HELP}", code="bad_arguments")
-        return await self._commands[found[1]](caller, (found[2] or "").strip().partition("\n")[0])  # a letter says more
+        rest = (found[2] or "").strip().partition("\n")[0]  # a letter says more
+        return await self._commands[found[1]].answer(caller, rest)
 
     async def _help(self, caller: Caller, rest: str) -> str:
         return _HELP
