@@ -1,7 +1,9 @@
 """A guest to whom everything is denied goes through every method: each refuses, or has its reason here."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -162,3 +164,66 @@ async def test_what_the_owner_does_by_hand_is_no_call_of_a_model(tmp_path: Path)
         made = await crib.ask("cron.add", {"job": job}, caller=OWNER)
         assert (await crib.ask("cron.remove", {"id": made["id"]}, caller=OWNER))["removed"]
         assert await crib.ask("audit.tail", caller=OWNER) == []
+
+
+class Shelf:
+    """A service whose one method does the work of the tool `look_at`."""
+
+    @rpc("shelf.look", clients="read", as_tool="look_at")
+    async def look(self, path: str, to: str = "") -> str:
+        """Tell what lies there."""
+        return f"saw {path} {to}".rstrip()
+
+
+INSTEAD: list[tuple[dict[str, Any], str, int]] = [
+    ({}, "", 1),  # what was judged
+    ({"path": "a.txt", "to": "alice"}, "", 1),
+    ({"path": "b.txt"}, "", 2),
+    ({"path": "secret/b.txt"}, "denied", 2),
+    ({"path": "x/../secret/b.txt"}, "denied", 2),
+    ({"to": "mallory"}, "denied", 2),
+]
+
+
+PLACES = {"says nothing": {}, "says what it reaches": {"paths": ("path",), "recipients": ("to",)}}
+
+
+@pytest.mark.parametrize(("instead", "code", "calls"), INSTEAD, ids=[json.dumps(each) for each, *_ in INSTEAD])
+@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
+async def test_a_body_asks_its_own_method_without_a_second_judgement_only_for_what_was_judged(
+    tmp_path: Path, instead: dict[str, Any], code: str, calls: int, places: dict[str, Any]
+) -> None:
+    @tool(effects={"read"}, **places)
+    async def look_at(ctx: Ctx, path: str, to: str = "") -> str:
+        """Tell what lies there, by the method whose work this is."""
+        return str(await ctx.rpc("shelf.look", {"path": path, "to": to, **instead}))
+
+    (tmp_path / "x").mkdir()
+    rules = [{"tool": "look_at", "when": {"path": "secret/**"}}, {"tool": "look_at", "when": {"to": "mallory"}}]
+    config = {"workspace": {"root": str(tmp_path)}, "tools": {"deny": rules}}
+    async with toolcrib.open(config, tools=[look_at], services=[Shelf()], state=tmp_path / "state", env={}) as crib:
+        told = await crib.belt(OWNER).call("look_at", {"path": "a.txt", "to": "alice"})
+        ran = [row["ran"] for row in await crib.ask("audit.tail", caller=OWNER)]
+    assert (told.status, (told.details or {}).get("code", "")) == ("error" if code else "ok", code), told
+    assert ran == [True, not code][:calls]
+
+
+KNOCK: dict[str, Any] = {"name": "knock", "description": "Knock.", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("id", ["program", "owner", "id:program", "client:program", "phone"])
+async def test_no_id_of_a_person_gives_their_tools_the_rights_of_the_programs_own(tmp_path: Path, id: str) -> None:
+    guest = replace(GUEST, sender=Sender(id=id), session=f"agent:main:device:dm:{id.replace(':', '-')}")
+    async with crib_in(tmp_path) as crib:
+        for caller, decision in ((guest, "deny"), (OWNER, "allow")):
+            heard = asyncio.Queue[Any]()
+            rpc_of = crib.rpc_for(caller, RIGHTS)
+            offer = asyncio.create_task(
+                rpc_of("tools.offer", {"tools": [KNOCK], "idempotencyKey": "k"}, progress=heard.put_nowait)
+            )
+            async with asyncio.timeout(30):
+                told = await heard.get()
+            assert [each["decision"] for each in told["tools"]] == [decision], told
+            offer.cancel()
+            await asyncio.gather(offer, return_exceptions=True)
+        assert crib.belt(guest).verdicts["curious"].decision == "allow"  # which the program hands over itself

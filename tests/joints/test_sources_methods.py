@@ -85,7 +85,7 @@ async def test_a_direct_call_of_a_body_is_refused_where_nobody_can_be_asked_abou
     assert (tmp_path / "work/x.txt").exists() is (reads != LETTER)
 
 
-SAID = [
+SAID: list[tuple[str, dict[str, Any]]] = [
     ("chat.send", {"message": "ORDER", "sessionKey": OTHER, "idempotencyKey": "a"}),
     ("chat.send", {"message": "ORDER", "sessionKey": OTHER, "idempotencyKey": "a", "outside": ""}),
     ("agent", {"message": "ORDER", "sessionKey": OTHER, "idempotencyKey": "a"}),

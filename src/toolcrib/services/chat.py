@@ -111,8 +111,8 @@ class Chats:
             past = await self._find_past(session, f"{owner_of_runs(caller)}#{runId}")
             if past is None:
                 raise ToolError(f"there is no run {escape(runId[:64])!r} in this session", code="not_found")
-            told = {"runId": runId, "events": [event_json(past.end)], "after": after + 1, "done": True}
-            return told | describe_sources(past.sources)
+            end = {"runId": runId, "events": [event_json(past.end)], "after": after + 1, "done": True}
+            return end | describe_sources(past.sources)
         run, told, size = next((each for each in found if each.ended is None), found[-1]), list[Any](), 0
         times, is_done = list[int](), True
         reader = run.turn.subscribe(after)

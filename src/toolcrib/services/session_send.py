@@ -70,8 +70,8 @@ class SessionSend:
         there = replace(child_of(self._settings.policy, caller, theirs, target), session=target)
         whose = f"This is from the session {caller.session or mine}, not from the user"
         said = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
-        message = user_message(said, source=source_after(caller.session or mine, (outside,)) or "")
-        begun = await self._chat.begin(caller, TurnRequest(message=message, caller=there), token_hex(12))
+        heard = user_message(said, source=source_after(caller.session or mine, (outside,)) or "")
+        begun = await self._chat.begin(caller, TurnRequest(message=heard, caller=there), token_hex(12))
         if isinstance(begun, Past):
             raise ToolError(begun.error or "it was said before", code="failed")
         run, _ = begun
