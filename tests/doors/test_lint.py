@@ -92,7 +92,7 @@ def test_a_note_alone_does_not_fail(tmp_path: Path, capsys: Capture) -> None:
                 "level": "note",
                 "origin": "people.ann.owner",
                 "message": "checked, but not used by this version yet",
-                "remedy": "write their ids into owners",
+                "remedy": "to make them an owner write their ids into owners",
             }
         ],
         "failing": 0,

@@ -51,7 +51,7 @@ class Place:
 
     def fill(self, value: Any) -> Any:
         places = {"<ws>": self.ws, "<out>": self.outside, "<python>": sys.executable}
-        return json.loads(re.sub("<.*?>", lambda found: str(places[found[0]]), json.dumps(value)))
+        return json.loads(re.sub(r"<\w+>", lambda found: str(places[found[0]]), json.dumps(value)))
 
     async def start(self, server: Mapping[str, Any]) -> tuple[bool, str]:
         """Start a crib with this server; tell whether its tool answers, and what is wrong with it."""

@@ -162,7 +162,10 @@ async def test_matrix_messages_say_that_no_address_of_theirs_is_shown(tmp_path: 
 async def test_a_letter_is_plain_text_in_which_no_address_is_looked_up(tmp_path: Path) -> None:
     letters = list[bytes]()
 
+    serving = set[asyncio.Task[Any] | None]()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(asyncio.current_task())
         writer.write(b"220 here\r\n")
         while line := await reader.readline():
             word = line[:4].upper()
@@ -180,6 +183,7 @@ async def test_a_letter_is_plain_text_in_which_no_address_is_looked_up(tmp_path:
     settings = ChannelSettings.model_validate({"address": "crib@home.test", "imap": imap, "smtp": smtp})
     async with server, toolcrib.open({}, env={}) as crib:
         await _write_in_every_way(EMAIL.make(settings, crib.way_out), "ann@home.test", tmp_path)
+        await asyncio.gather(*filter(None, serving))
     assert len(letters) == 2
     for letter in letters:
         parts = [part for part in message_from_bytes(letter).walk() if not part.is_multipart()]

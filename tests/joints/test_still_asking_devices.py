@@ -15,7 +15,7 @@ pytest.importorskip("websockets", reason="the extra gateway is not installed")
 import httpx2
 
 from tests.backends.models.servers import Say, Server, serving
-from tests.doors.gateway.world import World, client_of, device, gateway_of
+from tests.doors.gateway.world import World, client_of, device, gateway_of, until_closed
 from tests.doors.talking import in_turn
 from tests.joints.asking_world import Held, until
 from toolcrib import OWNER, Caller, Sender, ToolError
@@ -286,7 +286,9 @@ async def test_a_question_waits_for_a_device_only_while_it_may_answer(way: str, 
         world.held.go.set()
         if way != "revoked":
             scopes = ["operator.write", *([] if way else ["operator.approvals"])]
-            given = await world.owner("device.token.rotate", deviceId="phone", scopes=scopes)
+            async with client_of(world.world, TOKEN) as before:
+                given = await world.owner("device.token.rotate", deviceId="phone", scopes=scopes)
+                await until_closed(before.socket)  # those who showed the old token are ended
         else:
             await revoke(world)
         calling = asyncio.ensure_future(world.crib.belt(OWNER).call("hold"))

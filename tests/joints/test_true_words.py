@@ -193,7 +193,10 @@ EXAMPLES: list[tuple[Json, str, str, list[tuple[Any, ...]]]] = [
         {"roles": {"kin": ["username:bob"]}, **chat(toolsBySender={"role:kin": {"allow": ["read"]}})}, "worn",
         "roles.kin", [("roles", {"kin": ["telegram:id:5"]}, ALL)],
     ),
-    ({"session": {"dmScope": "main"}}, "unused", "session", []),
+    (
+        {"people": {"ann": {"is": ["telegram:id:1"], "owner": True}}}, "unused", "people.ann.owner",
+        [("people..ann..owner", False), ("owners", ["telegram:id:1"], ALL)],
+    ),
     ({"quotas": [{"who": "agent:zzz", "calls": 1, "per": "hour"}]}, "unknown", "quotas[0].who", [("quotas", [])]),
     (
         {"channels": {"telegram": {"dmPolicy": "open"}}}, "widening", "channels.telegram.allowFrom",

@@ -39,7 +39,7 @@ def advice(
     """
     yield from _find_ignored_keys(loaded)
     for key in loaded.unused:
-        remedy = "write their ids into owners" if key.endswith(".owner") else "nothing to do"
+        remedy = "to make them an owner write their ids into owners" if key.endswith(".owner") else "nothing to do"
         yield Finding("unused", "note", key, "checked, but not used by this version yet", remedy)
     if loaded.unset:
         what = f"not set here, and taken as something unknown: {', '.join(loaded.unset)}"

@@ -16,7 +16,7 @@ from __future__ import annotations  # so that who only declares a tool does not 
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypedDict, TypeVar, Unpack
 
 from .caller import Caller
 from .errors import DeclarationError, ToolError
@@ -100,17 +100,23 @@ class Mark(NamedTuple):
     why: Why = ""
 
 
-def rpc(  # noqa: PLR0913  each by name, and nearly all have a default
+class MethodFacts(TypedDict, total=False):
+    """What else `rpc` may say of a method; what is left out is not so."""
+
+    reads: bool
+    starts_turn: bool
+    shared: bool
+    two_answers: bool
+    why: Why
+
+
+def rpc(
     name: str,
     *,
     clients: Scope,
     tools: Scope | None = None,
     as_tool: str | ToolWork = "",
-    reads: bool | None = None,
-    starts_turn: bool = False,
-    shared: bool = False,
-    two_answers: bool = False,
-    why: Why = "",
+    **facts: Unpack[MethodFacts],
 ) -> Callable[[_Method], _Method]:
     """Offer a service's method under a name, `service.verb`, to clients and to tool bodies who have the scope.
 
@@ -127,9 +133,9 @@ def rpc(  # noqa: PLR0913  each by name, and nearly all have a default
     needed = clients, tools or clients
     if odd := next((each for each in needed if each not in SCOPES), None):
         raise DeclarationError(f"{name}: no scope {odd!r}; there are {', '.join(SCOPES)}")
-    does_read = "read" in needed if reads is None else reads
     work = work_of(as_tool) if isinstance(as_tool, str) and as_tool else as_tool or None
-    made = Mark(name, *needed, work, does_read, starts_turn, shared, two_answers, why=why)
+    said: MethodFacts = {"reads": "read" in needed, **facts}
+    made = Mark(name, *needed, work, **said)
 
     def mark(method: _Method) -> _Method:
         method.__rpc__ = made  # type: ignore[attr-defined]  # read back by mark_of
