@@ -94,6 +94,25 @@ async def test_who_a_rule_names_is_asked_where_they_write_and_the_owner_is_not(t
         await until(lambda: at.held.done == 1)
 
 
+@pytest.mark.parametrize("first", ["hello", "/status", "/approve {}"])
+@pytest.mark.parametrize("who", [OWEN, PAT])
+async def test_who_first_writes_after_it_was_asked_is_shown_it_then(tmp_path: Path, who: str, first: str) -> None:
+    ask = {"tool": "hold", "by": ["owner", "role:parents"]}
+    async with world(tmp_path, hold(), *[text("hello")] * 2, text("done"), ask=ask) as at:
+        at.box.put(KIM, "go")
+        await until(lambda: "The owner is asked." in said(at, KIM))
+        (waiting,) = await at.crib.ask("approvals.list", caller=OWNER)
+        at.box.put(EVE, "hello")  # who is not asked
+        at.box.put(who, first.format(waiting["id"]))
+        id, _ = await asked(at, who)
+        assert at.held.begun == 0  # nobody answers what they have not seen
+        assert sum("secret.txt" in each for each in said(at, who)) == 1
+        at.box.put(who, f"/approve {id}")
+        await until(lambda: at.held.done == 1)
+        await until(lambda: said(at, EVE))
+        assert not any("May it run?" in each for each in said(at, EVE))
+
+
 @pytest.mark.parametrize("left", [False, True])
 async def test_whom_no_chat_reaches_is_not_waited_for(tmp_path: Path, left: bool) -> None:
     async with world(tmp_path, hold(), text("refused"), ask={"tool": "hold", "by": ["role:parents"]}) as at:

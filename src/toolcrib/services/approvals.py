@@ -261,8 +261,11 @@ class Approvals:
     @rpc("approvals.list", clients="read", tools="admin", why="own")
     async def waiting(self, caller: Caller) -> list[dict[str, Any]]:
         """List the questions that wait for an answer of the caller's."""
-        waiting = await self._store.pending(self._now())
-        return [question.to_json() for question in waiting if self.answerers.may_refuse(caller, question)]
+        return [each.to_json() for each in await self.list_waiting() if self.answerers.may_refuse(caller, each)]
+
+    async def list_waiting(self) -> tuple[approval.Question, ...]:
+        """Return all the questions that wait for an answer."""
+        return await self._store.pending(self._now())
 
     @rpc("approvals.answer", clients="approve")
     async def answer(  # noqa: PLR0913  each by name, and nearly all have a default

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from secrets import token_hex
@@ -88,7 +88,9 @@ class Channels:
         )
         self._revocations.add_door(CHANNEL_DOOR, self.admission.explain_refusal)
         self._lines: dict[str, ChannelLine] = {}
-        questions = ChatQuestions(core.find(Approvals), store, self.admission.explain_refusal, self._lines)
+        questions = ChatQuestions(
+            core.find(Approvals), store, self.admission.explain_refusal, self._lines, self._run_beside
+        )
         self.talk = ChannelTalk(core, questions, self.admission, inbox)
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -324,9 +326,12 @@ class Channels:
         if question.asker and (place := self.talk.find_place(question.asker)) and place.channel in self._lines:
             self._lines[place.channel].give_back(place.chat, place.thread)
         if question.state == "pending":
-            asking = self.talk.questions.ask(question, self.talk.find_origin(question))
-            self._tasks[f"ask {question.id}"] = task = asyncio.create_task(asking)
-            task.add_done_callback(lambda _: self._tasks.pop(f"ask {question.id}", None))
+            self._run_beside(self.talk.questions.ask(question, self.talk.find_origin(question)))
+
+    def _run_beside(self, asking: Coroutine[Any, Any, None]) -> None:
+        name = f"ask {token_hex(4)}"
+        self._tasks[name] = task = asyncio.create_task(asking)
+        task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
 
 async def _end(line: ChannelLine, task: "asyncio.Task[None]") -> None:

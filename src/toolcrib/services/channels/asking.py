@@ -6,8 +6,9 @@ A button below a question carries a mark that nobody knows but who is shown it: 
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from secrets import compare_digest
+from typing import Any
 
 from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller, Sender
@@ -34,18 +35,25 @@ class ChatQuestions:
         store: MessageStore,
         explain_refusal: Callable[[Caller, str], Awaitable[str]],
         lines: Mapping[str, ChannelLine],
+        run_beside: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._approvals, self._store, self._lines = approvals, store, lines
-        self._explain_refusal = explain_refusal
+        self._explain_refusal, self._run_beside = explain_refusal, run_beside
         self._last = dict[tuple[str, str], tuple[str, ...]]()
 
     async def note_place(self, caller: Caller, message: HeardMessage) -> None:
-        """Keep where somebody writes directly."""
+        """Keep where somebody writes directly, and show them there what was asked before and waits for their yes."""
+        if caller.group is not None or message.kind != "dm":
+            return
         sender, place = caller.sender or Sender(), (caller.channel or "", message.chat, message.thread)
         who = (sender.id or "", sender.e164 or "")
-        if caller.group is None and message.kind == "dm" and self._last.get(who) != place:
-            await self._store.keep_direct(DirectPlace(place[0], *who, *place[1:], at=time.time()))
+        here = DirectPlace(place[0], *who, *place[1:], at=time.time())
+        if self._last.get(who) != place:
+            await self._store.keep_direct(here)
             self._last[who] = place
+        for question in await self._approvals.list_waiting():
+            if self._approvals.answerers.list_rules(caller, question) and here.channel in self._lines:
+                self._run_beside(self._ask_one(question, here))  # once: it has a key
 
     async def list_places(self, question: Question) -> list[tuple[DirectPlace, Caller]]:
         """Return the last direct chat of each whose yes would count, where they are let in now."""

@@ -104,13 +104,15 @@ class ChannelTalk:
                 return ()
             await self._tell_of_knock(name)
             return (replace(back, text=f"I do not know you yet. My owner can let you in with the code {guest.code}."),)
-        await self.questions.note_place(guest.caller, message)
-        if self.is_command(message) and (
-            said := await self.questions.read_button(guest.caller, message.pressed)
-            if message.pressed
-            else message.text.strip()
-        ):
-            return self._cut(back, await self._obey(guest.caller, said), channel.abilities)
+        try:
+            if self.is_command(message) and (
+                said := await self.questions.read_button(guest.caller, message.pressed)
+                if message.pressed
+                else message.text.strip()
+            ):
+                return self._cut(back, await self._obey(guest.caller, said), channel.abilities)
+        finally:  # so that a command answers nothing that is shown with it
+            await self.questions.note_place(guest.caller, message)
         if message.pressed:  # a button of `message`: its data is what was said
             message = replace(message, text=message.pressed)
         if not (message.text + message.forwarded).strip() and not message.attachments:
