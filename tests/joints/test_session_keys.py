@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import toolcrib
-from toolcrib import Sender
+from toolcrib import OWNER, Caller, Ctx, Result, Sender, tool
 from toolcrib.channels import HeardMessage
 from toolcrib.define.log import SessionHead
 from toolcrib.define.session import check_key, is_within
@@ -148,6 +148,34 @@ async def test_what_lies_under_an_old_key_goes_on_at_the_first_message(
         await sessions.add(SessionHead(key=old, made_at=1.0, changed_at=1.0, title="pears"), ())
         assert await key_of(crib, channel, message) == key
         assert (await sessions.find(key)).title == "apples"  # type: ignore[union-attr]
+
+
+@tool
+async def ask_later(ctx: Ctx) -> Result:
+    """Leave it to somebody else."""
+    return await ctx.later("the-handle")
+
+
+@pytest.mark.parametrize(("channel", "message", "old"), ODD_KEYS)
+async def test_jobs_and_pending_calls_of_an_old_conversation_go_on_in_it(
+    tmp_path: Path, channel: str, message: HeardMessage, old: str
+) -> None:
+    event = {"schedule": {"kind": "every", "everyMs": 3_600_000}, "payload": {"kind": "systemEvent", "text": "tea"}}
+    config = {"channels": CHANNELS, "tools": {"guests": "full"}, "models": {"default": "offline:rules"}}
+    before = Caller(channel=channel, sender=message.sender, group=message.group or None, session=old)
+    async with toolcrib.open(config, tools=[ask_later], state=tmp_path, env={}, import_plugins=False) as crib:
+        sessions = crib.channels.core.stores.sessions
+        await sessions.add(SessionHead(key=old, made_at=1.0, changed_at=1.0), ())
+        assert (await crib.belt(before).call("ask_later")).status == "pending"
+        job = await crib.ask("cron.add", {"job": {**event, "sessionTarget": "main"}}, caller=before)
+        who = (await crib.channels.admission.judge(channel, message)).caller
+        assert who is not None
+        assert [each["sessionKey"] for each in await crib.ask("calls.list", {}, caller=who)] == [who.session]
+        assert (await crib.complete("the-handle", "done", caller=who)).plain_text == "done"  # type: ignore[union-attr]
+        ran = await crib.ask("cron.run", {"id": job["id"], "mode": "force", "wait": True}, caller=OWNER)
+        assert ran["status"] == "ok", ran
+        assert "tea" in str(await sessions.lines(who.session or ""))
+        assert await sessions.find(old) is None
 
 
 @pytest.mark.parametrize("first", ["Guest77", "guest77", "GUEST77"])

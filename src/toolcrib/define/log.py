@@ -157,7 +157,7 @@ class SessionStore(Protocol):
         """Return the session with that key."""
 
     async def rename(self, old: str, new: str, /) -> bool:
-        """Give a session another key; False where there is none, or one with that key already."""
+        """Give a session another key, its jobs and pending calls too; False for none, or where that key has one."""
 
     async def list(self, *, most: int = 100, order: Order = "changed") -> tuple[SessionHead, ...]:
         """Return the latest sessions, newest first."""

@@ -38,6 +38,11 @@ _COUNT = """
     EXISTS (SELECT 1 FROM lines WHERE session = sessions.id AND lines.id = ?) FROM sessions WHERE key = ?
 """
 _ABOUT = "UPDATE sessions SET about = ? WHERE id = ?"
+# what was left in a session besides its lines
+_RENAMED = (
+    "UPDATE jobs SET body = json_set(body, '$.home', ?2) WHERE json_extract(body, '$.home') = ?1",
+    "UPDATE pending_calls SET session = ?2, body = json_set(body, '$.asker.session', ?2) WHERE session = ?1",
+)
 _KNOWN = "SELECT 1 FROM lines WHERE session = ? AND id = ?"
 _LINE = "INSERT INTO lines VALUES (?, ?, ?, ?, ?)"
 _PICTURE = "INSERT INTO pictures VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -152,6 +157,8 @@ def _rename(db: apsw.Connection, old: str, new: str) -> bool:
     if head is None or _find(db, new) is not None:
         return False
     db.execute("UPDATE sessions SET key = ?, about = ? WHERE key = ?", (new, _about(replace(head, key=new)), old))
+    for each in _RENAMED:
+        db.execute(each, (old, new))
     return True
 
 
