@@ -1,5 +1,6 @@
 """Who is this? What a person sends is theirs: nobody else's turn finds it, by no tool, link, search or command."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,32 @@ async def test_a_sandboxed_command_sees_its_own_persons_files_alone(tmp_path: Pa
             seen = await told(world, who("lee"), "exec", command=line)
             assert "opens with" not in seen, seen
         assert "opens with" in await told(world, who("kim"), "exec", command=f"cat {path}")
+
+
+LOOKS: dict[str, Any] = {
+    "read": lambda path: {"path": path},
+    "grep": lambda path: {"pattern": "the safe opens"},
+    "exec": lambda path: {"command": f"cat {path}"},
+}
+
+
+@pytest.mark.parametrize("is_above", [True, False])
+@pytest.mark.parametrize("tool", LOOKS)
+async def test_so_it_is_where_the_workspace_of_one_agent_lies_in_that_of_another(
+    tool: str, is_above: bool, tmp_path: Path
+) -> None:
+    own = {"owners": ["id:ann"], "dmPolicy": "open", "direct": MAY}
+    agents = {"main": {}, "other": {"workspace": str(tmp_path if is_above else tmp_path / "work" / "other")}}
+    config = {"box": own, "agents": agents, "tools": {"exec": {"security": "full"}}}
+    async with person_world(tmp_path, Say(text="ok"), config=config) as world:
+        path = await send(world, "kim")
+        kept, seen_at = tmp_path / "work" / path, f"work/{path}"
+        if not is_above:
+            (there := tmp_path / "work" / "other" / path).parent.mkdir(parents=True)
+            kept, seen_at = kept.rename(there), f"other/{path}"
+        for id in ("kim", "lee"):
+            agent = "other" if is_above else "main"
+            caller = replace(who(id), agent=agent, session=f"agent:{agent}:box:dm:{id}")
+            seen = await told(world, caller, tool, **LOOKS[tool](seen_at))
+            assert ("opens with" in seen) is (id == "kim"), seen
+        assert kept.read_bytes() == SECRET

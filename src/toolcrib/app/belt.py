@@ -19,7 +19,7 @@ from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.reached import ReachedFiles, open_judged
 from toolcrib.agent.shadow import Shadow
 from toolcrib.backends.files.disk import Terms
-from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces, check_inbox
+from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
 from toolcrib.backends.web.search import HttpProvider, make_provider
 from toolcrib.config.channels import list_abilities
@@ -438,7 +438,7 @@ class PortsOf:
         files = self._workspaces.open(terms, caller.session or "")
         workspace: Workspace = files
         if terms.inbox:
-            workspace = JudgedWorkspace(workspace, partial(check_inbox, terms.inbox), set(), by_rules=False)
+            workspace = JudgedWorkspace(workspace, files.check_inbox, set(), by_rules=False)
         folder = "" if terms.refusal or terms.access == "none" else str(find_here() / terms.root)
         rpc = BodyMethods(self._router, caller, self._far, is_bound=is_bound)
         http, secret = self._way_out.http, self._way_out.secret

@@ -76,10 +76,12 @@ class LocalShells:
         return tuple(each for each in disk.foreign if os.path.isdir(f"{disk.beneath.path}/{each}"))  # noqa: PTH112
 
     def list_shut(self, terms: Terms, /) -> tuple[str, ...]:
-        root = f"{self._find_disk(terms).beneath.path}/"
-        near = [f"{folder}/{name}" for folder in ("inbox", "inbox/people") for name in _list_names(f"{root}{folder}")]
-        own = (terms.inbox, "inbox/people")
-        return tuple(each for each in near if each not in own) if terms.inbox else ()
+        disk, found = self._find_disk(terms), list[str]()
+        for inbox in disk.inboxes if terms.inbox else ():
+            people, own = f"{inbox}/people", f"{inbox.removesuffix('inbox')}{terms.inbox}"
+            near = [f"{at}/{name}" for at in (inbox, people) for name in _list_names(f"{disk.beneath.path}/{at}")]
+            found += [each for each in near if each not in (people, own)]
+        return tuple(found)
 
     def begin_writing(self, terms: Terms, source: str, /) -> Callable[[], None]:
         return partial(terms.origins.end, terms.origins.begin(str(terms.root), source))

@@ -182,6 +182,11 @@ class Disk:
         paths = (os.path.relpath(f"{each}/{name}", root) for each in sorted(roots) for name in FOREIGN)
         return tuple(path for path in paths if not path.startswith("../"))
 
+    @cached_property
+    def inboxes(self) -> tuple[str, ...]:
+        """Those in which what people send is kept, each in a folder of its sender."""
+        return tuple(each for each in self.foreign if f"/{each}".endswith(f"/{FOREIGN[0]}"))
+
     def is_foreign(self, path: str) -> bool:
         """Tell whether a path, without links, lies in one of these, as the most forgiving disk takes it."""
         folded = fold_path(path)

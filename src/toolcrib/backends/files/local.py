@@ -98,6 +98,16 @@ class LocalWorkspace:
         theirs._person = person  # noqa: SLF001  its own kind
         return theirs
 
+    def check_inbox(self, path: str) -> None:
+        """Raise ToolError for a path that lies among what others sent than this person, to this agent or another."""
+        folded = f"{fold_path(path)}/"
+        for each in map(fold_path, self._disk.inboxes):
+            own = f"{each.removesuffix('inbox')}{self._person}"
+            if folded.startswith(f"{each}/") and not folded.startswith(f"{own}/"):
+                raise ToolError(
+                    f"there is no {path!r} for you: what people send is theirs; yours is in {own}", code="not_found"
+                )
+
     async def owns(self, path: str) -> bool:
         """Tell whether a file came from this person, or is as a call of theirs wrote it."""
         return bool(self._person) and await self._run(tracing.is_of, self._disk, path, self._person)
@@ -189,15 +199,6 @@ class Workspaces:
     def close(self) -> None:
         for disk in self._disks.values():
             disk.close()
-
-
-def check_inbox(own: str, path: str) -> None:
-    """Raise ToolError for a path that lies among what other people sent."""
-    folded = fold_path(path)
-    if f"{folded}/".startswith("inbox/") and not f"{folded}/".startswith(f"{own}/"):
-        raise ToolError(
-            f"there is no {path!r} for you: what people send is theirs; yours is in {own}", code="not_found"
-        )
 
 
 def _shorten(kept: dict[str, Entry] | dict[str, LineMark], most: int) -> None:

@@ -91,7 +91,8 @@ def find_reach(
     names = not kinds & {"opaque", "search", "read"}
     for path in reached:
         sources |= dict.fromkeys(tracer.trace(terms, path, names=names))
-    covered = tuple(f"{root}/{each}" for each in (*hidden, *(() if "inbox" in hidden else tracer.list_shut(terms))))
+    shut = (each for each in tracer.list_shut(terms) if not any(_is_at(each, folder) for folder in hidden))
+    covered = tuple(f"{root}/{each}" for each in (*hidden, *shut))
     told = tuple(escape_unprintable(each) for each in sources)
     written = "" if permit.only_reads else join_sources([*taint, *sources])
     begin = partial(tracer.begin_writing, terms)
