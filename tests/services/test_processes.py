@@ -356,12 +356,9 @@ async def test_clear_forgets_what_ended_and_remove_ends_what_runs() -> None:
 
 async def test_who_started_a_command_hears_of_its_end_once() -> None:
     world = World({"make": FakeRun(code=None), "ls": ""})
-    heard: list[tuple[str, str]] = []
-    world.service.on_exit(lambda scope, row: heard.append((scope, row["status"])))
     id, running = await world.background("make")
     running.ends(2)
     await settled()
-    assert heard == [("ann", "failed")]
     (notice,) = (await world.run("ls"))["notices"]
     assert (notice["sessionId"], notice["name"], notice["sentence"]) == (id, "make", "exited with code 2")
     assert (await world.run("ls"))["notices"] == []

@@ -27,10 +27,7 @@ from .process import CommandReach, ProcessTable, ProcessTerms, Seen, StartedProc
 
 log = logging.getLogger("toolcrib")
 
-ExitListener = Callable[[str, Mapping[str, Any]], None]
-
 TypedAfter = Annotated[Sequence[str], "where what is in the conversation came from, as far as it is outside"]
-Json = dict[str, Any]
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -102,7 +99,7 @@ def remember(table: dict[K, V], key: K, value: V) -> None:
 class ExecTarget:
     """Where a caller's commands run: `scope` says whose they are, `place` in which conversation, where they share one.
 
-    `limits.seconds` is what a command gets that does not ask for less, `longest` the most it can ask for. TypedAfter
+    `limits.seconds` is what a command gets that does not ask for less, `longest` the most it can ask for. After
     `window` seconds a command goes to the background. `shown` characters of its output are shown at once.
     """
 
@@ -145,18 +142,11 @@ class Processes:
         self.is_theirs: Callable[[Caller, Caller], bool] = lambda caller, author: False
         self._permits, self._table = Permits(), ProcessTable(terms or ProcessTerms(), now)
         self._watchers: set[asyncio.Task[None]] = set()
-        self._listeners: dict[object, ExitListener] = {}
         self._leftovers: Sequence[Leftover] | None = None
 
     def permit(self, caller: Caller, call: str, permit: Permit) -> None:
         """Let one call of this caller start this command. Without a permit nothing is ever started."""
-        self._permits.add(self._scope(caller), call, permit)
-
-    def on_exit(self, listener: ExitListener) -> Callable[[], None]:
-        """Tell a listener whenever a command in the background ends: its scope, and its row. Returns what detaches."""
-        key = object()
-        self._listeners[key] = listener
-        return lambda: self._listeners.pop(key, None) and None
+        self._permits.add(self._target_of(caller).scope, call, permit)
 
     def list_live(self) -> list[LiveWork]:
         """Return every command that runs, and for whom."""
@@ -207,7 +197,7 @@ class Processes:
         )
         limits = replace(
             target.limits,
-            seconds=_choose_seconds(seconds, target),
+            seconds=min(seconds, target.longest) if seconds and seconds > 0 else target.limits.seconds,
             network=target.limits.network and permit.reach.network,
         )
         ends = [permit.reach.begin(permit.reach.written)] if permit.reach.written else []
@@ -390,7 +380,6 @@ class Processes:
             await in_thread(process.end_writing)
         if process.is_cut:
             process.seen.key = await self._store_output(process)
-        self._notify(process)
 
     async def _finish(self, process: StartedProcess, target: ExecTarget) -> dict[str, Any]:
         """Return what came of a command that ended while its call waited; it is not kept."""
@@ -420,14 +409,6 @@ class Processes:
             log.exception("the output of %s could not be kept; its end was shown", process.id)
             return ""
 
-    def _notify(self, process: StartedProcess) -> None:
-        row = process.row(self._now())
-        for listener in tuple(self._listeners.values()):
-            try:
-                listener(process.scope, row)
-            except Exception:
-                log.exception("who listens for the end of commands failed; the others are told")
-
     async def _type(
         self, caller: Caller, id: str, data: bytes, after: Sequence[str], *, eof: bool = False
     ) -> dict[str, Any]:
@@ -450,9 +431,6 @@ class Processes:
             ) from None
         return {"sessionId": process.id, "bytes": len(data), "eof": eof}
 
-    def _scope(self, caller: Caller) -> str:
-        return self._target_of(caller).scope
-
     def _by_id(self, caller: Caller) -> dict[str, StartedProcess]:
         """Return the commands in the background that are the caller's own; the owner has all of the conversation."""
         own = self._target_of(caller)
@@ -471,11 +449,6 @@ class Processes:
 def clamp(value: float | None, default: float, low: float, high: float) -> float:
     """Return a number within bounds; the default for none, or for what is no number."""
     return max(low, min(default if value is None or math.isnan(value) else value, high))
-
-
-def _choose_seconds(seconds: float | None, target: ExecTarget) -> float | None:
-    """Return how long a command may run; asking for nothing, or for no end, gives what everybody gets."""
-    return min(seconds, target.longest) if seconds and seconds > 0 else target.limits.seconds
 
 
 async def _wait_for_news(process: StartedProcess, seconds: float) -> None:
