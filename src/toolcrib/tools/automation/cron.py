@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib import Args, Ctx, Result, ToolError, tool
+from toolcrib import Args, Ctx, Result, tool
+from toolcrib.tools._parameters import require_argument
 
 _MAX_MESSAGES, _MESSAGE_CHARS, _CONTEXT_CHARS = 10, 220, 700
 _ACTIONS = ("status", "list", "add", "update", "remove", "run", "runs", "wake")
@@ -52,19 +53,13 @@ async def _params(ctx: Ctx, action: str, args: Args) -> dict[str, Any]:
         case "list":
             return {"includeDisabled": bool(args.get("includeDisabled"))}
         case "add":
-            return {"job": await _quote(ctx, _need(args, "job"), args.get("contextMessages") or 0)}
+            return {"job": await _quote(ctx, require_argument(args, "job"), args.get("contextMessages") or 0)}
         case "update":
-            return {"id": _need(args, "jobId"), "patch": _need(args, "patch")}
+            return {"id": require_argument(args, "jobId"), "patch": require_argument(args, "patch")}
         case "wake":
-            return {"text": _need(args, "text"), "mode": args.get("mode") or "next-heartbeat"}
+            return {"text": require_argument(args, "text"), "mode": args.get("mode") or "next-heartbeat"}
     more: dict[str, Any] = {"mode": "force"} if action == "run" else {"limit": 20} if action == "runs" else {}
-    return {"id": _need(args, "jobId"), **more}
-
-
-def _need(args: Args, name: str) -> Any:
-    if not args.get(name):
-        raise ToolError(f"{args['action']} needs {name}", code="bad_arguments")
-    return args[name]
+    return {"id": require_argument(args, "jobId"), **more}
 
 
 async def _quote(ctx: Ctx, job: Mapping[str, Any], many: int) -> Mapping[str, Any]:

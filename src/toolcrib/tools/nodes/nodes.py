@@ -8,6 +8,7 @@ from toolcrib import Args, Ctx, Result, Text, ToolError, tool, vouch_for
 from toolcrib.tools._media import decode_sent, keep_picture, name_file
 from toolcrib.tools._parameters import describe_number as _number
 from toolcrib.tools._parameters import describe_text as _text
+from toolcrib.tools._parameters import pick_given, require_argument
 
 _ACTIONS = (
     "status", "describe", "pending", "approve", "reject", "notify", "camera_snap", "camera_list", "camera_clip",
@@ -66,7 +67,9 @@ async def nodes(ctx: Ctx, args: Args) -> Result:
         case "status":
             return Result.json(await ctx.rpc("node.list", {}), source="nodes")
         case "describe":
-            return Result.json(await ctx.rpc("node.describe", {"nodeId": _need(args, "node")}), source="nodes")
+            return Result.json(
+                await ctx.rpc("node.describe", {"nodeId": require_argument(args, "node")}), source="nodes"
+            )
         case "pending":
             told = await ctx.rpc("nodes.perform", {"call": ctx.call.key, "command": "pending"})
             return Result.json(told, source="nodes")
@@ -77,15 +80,15 @@ async def nodes(ctx: Ctx, args: Args) -> Result:
         case "camera_snap":
             return await _snap(ctx, args)
         case "camera_clip":
-            more = _pick(args, "facing", "deviceId") | {"durationMs": _duration(args, _CLIP_MS), "format": "mp4"}
+            more = {"durationMs": _duration(args, _CLIP_MS), "format": "mp4", **pick_given(args, "facing", "deviceId")}
             return await _record(ctx, args, "camera.clip", more | {"includeAudio": args.get("includeAudio", True)})
         case "screen_record":
-            more = _pick(args, "fps", "screenIndex", "includeAudio") | {"durationMs": _duration(args, _RECORD_MS)}
+            more = pick_given(args, "fps", "screenIndex", "includeAudio") | {"durationMs": _duration(args, _RECORD_MS)}
             return await _record(ctx, args, "screen.record", {"fps": 10, "screenIndex": 0, "format": "mp4", **more})
         case "run":
             return await _run(ctx, args)
     command = "camera.list" if args["action"] == "camera_list" else "location.get"
-    params = _pick(args, "maxAgeMs", "desiredAccuracy") | {"timeoutMs": args.get("locationTimeoutMs")}
+    params = pick_given(args, "maxAgeMs", "desiredAccuracy") | {"timeoutMs": args.get("locationTimeoutMs")}
     node, payload = await _ask(ctx, args, command, {key: value for key, value in params.items() if value is not None})
     told = Result.json(payload, source=node)
     if len(told.plain_text) > _MAX_CHARS:
@@ -96,7 +99,7 @@ async def nodes(ctx: Ctx, args: Args) -> Result:
 async def _notify(ctx: Ctx, args: Args) -> Result:
     if not (args.get("title") or args.get("body")):
         raise ToolError("notify needs a title or a body", code="bad_arguments")
-    await _ask(ctx, args, "system.notify", _pick(args, "title", "body", "sound", "priority", "delivery"))
+    await _ask(ctx, args, "system.notify", pick_given(args, "title", "body", "sound", "priority", "delivery"))
     return Result.json({"ok": True})
 
 
@@ -105,7 +108,7 @@ async def _snap(ctx: Ctx, args: Args) -> Result:
     facing = args.get("facing") or "both"
     content, taken, failure = list[Any](), list[Mapping[str, Any]](), None
     for each in ("front", "back") if facing == "both" and not args.get("deviceId") else (facing,):
-        params = _pick(args, "maxWidth", "quality", "delayMs", "deviceId") | {"facing": each, "format": "jpg"}
+        params = pick_given(args, "maxWidth", "quality", "delayMs", "deviceId") | {"facing": each, "format": "jpg"}
         try:
             node, payload = await _ask(ctx, args, "camera.snap", params)
         except ToolError as error:
@@ -154,7 +157,7 @@ async def _ask(
     ctx: Ctx, args: Args, command: str, params: Mapping[str, Any], wait: float = _ANSWER_MS
 ) -> tuple[str, Any]:
     """Return the source of what a node says, and what it says."""
-    asked = {"call": ctx.call.key, "node": _need(args, "node"), "command": command, "params": dict(params)}
+    asked = {"call": ctx.call.key, "node": require_argument(args, "node"), "command": command, "params": dict(params)}
     told = await ctx.rpc("nodes.perform", asked | {"timeoutMs": _clamp(wait)})
     return told["source"], told["payload"]
 
@@ -178,13 +181,3 @@ def _clamp(milliseconds: float) -> int:
 
 def _name(source: str) -> str:
     return source.partition(":")[2]
-
-
-def _pick(args: Args, *names: str) -> dict[str, Any]:
-    return {name: args[name] for name in names if args.get(name) is not None}
-
-
-def _need(args: Args, name: str) -> Any:
-    if not args.get(name):
-        raise ToolError(f"{args['action']} needs {name}", code="bad_arguments")
-    return args[name]

@@ -10,6 +10,7 @@ from toolcrib import Args, Ctx, Result, Text, ToolError, tool, vouch_for
 from toolcrib.tools._media import keep_picture, name_file
 from toolcrib.tools._parameters import describe_number as _number
 from toolcrib.tools._parameters import describe_text as _text
+from toolcrib.tools._parameters import require_argument
 
 _ROUTES = {
     "status": ("GET", "/"), "start": ("POST", "/start"), "stop": ("POST", "/stop"), "profiles": ("GET", "/profiles"),
@@ -132,11 +133,11 @@ async def browser(ctx: Ctx, args: Args) -> Result:
         raise ToolError("the browser runs on host, or with target node on a node", code="bad_arguments")
     given = {key: value for key, value in args.items() if key not in _OURS and value is not None}
     if action == "act":
-        given |= _need(args, "request")
+        given |= require_argument(args, "request")
     elif action == "close":
         given["kind"] = "close"
     elif action == "upload":
-        given["files"] = [await _read_file(ctx, path) for path in _need(args, "paths")]
+        given["files"] = [await _read_file(ctx, path) for path in require_argument(args, "paths")]
     method, path = _ROUTES[action]
     asked = {"call": ctx.call.key, "method": method, "path": path, "args": given, "profile": args.get("profile")}
     asked["node"] = args.get("node", "") if target == "node" else None
@@ -188,9 +189,3 @@ async def _keep_file(ctx: Ctx, path: str, data: bytes, told: Mapping[str, Any], 
 async def _read_file(ctx: Ctx, path: str) -> dict[str, str]:
     data = await ctx.workspace.read(path)
     return {"name": PurePosixPath(path).name, "base64": base64.b64encode(data).decode()}
-
-
-def _need(args: Args, name: str) -> Any:
-    if not args.get(name):
-        raise ToolError(f"{args['action']} needs {name}", code="bad_arguments")
-    return args[name]

@@ -7,6 +7,7 @@ from toolcrib import Args, Ctx, Result, Text, ToolError, tool
 from toolcrib.tools._media import decode_sent, keep_picture
 from toolcrib.tools._parameters import describe_number as _number
 from toolcrib.tools._parameters import describe_text as _text
+from toolcrib.tools._parameters import pick_given, require_argument
 
 _COMMANDS = {
     "present": "canvas.present", "hide": "canvas.hide", "navigate": "canvas.navigate", "eval": "canvas.eval",
@@ -83,11 +84,11 @@ async def _read_params(ctx: Ctx, args: Args) -> dict[str, Any]:
         case "present":
             return await _read_target(ctx, args)
         case "navigate":
-            return {"url": _need(args, "url")}
+            return {"url": require_argument(args, "url")}
         case "eval":
-            return {"javaScript": _need(args, "javaScript")}
+            return {"javaScript": require_argument(args, "javaScript")}
         case "snapshot":
-            return {"format": _to_format(args), **_pick(args, "maxWidth", "quality")}
+            return {"format": _to_format(args), **pick_given(args, "maxWidth", "quality")}
         case "a2ui_push":
             return {"jsonl": await _read_jsonl(ctx, args)}
     return {}
@@ -97,8 +98,8 @@ async def _read_target(ctx: Ctx, args: Args) -> dict[str, Any]:
     target = str(args.get("target") or args.get("url") or "").strip()
     if target and args.get("html"):
         raise ToolError("present shows html or target, not both", code="bad_arguments")
-    placement = _pick(args, "x", "y", "width", "height")
-    shown = _pick(args, "html")
+    placement = pick_given(args, "x", "y", "width", "height")
+    shown = pick_given(args, "html")
     if "://" in target:
         shown = {"url": target}
     elif target:
@@ -109,7 +110,7 @@ async def _read_target(ctx: Ctx, args: Args) -> dict[str, Any]:
 async def _read_jsonl(ctx: Ctx, args: Args) -> str:
     if args.get("jsonl"):
         return str(args["jsonl"])
-    path = _need(args, "jsonlPath", "jsonl or jsonlPath")
+    path = require_argument(args, "jsonlPath", "jsonl or jsonlPath")
     try:
         return (await ctx.workspace.read(path)).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -118,19 +119,9 @@ async def _read_jsonl(ctx: Ctx, args: Args) -> str:
 
 async def _ask(ctx: Ctx, args: Args, params: Mapping[str, Any]) -> Mapping[str, Any]:
     asked = {"call": ctx.call.key, "command": _COMMANDS[args["action"]], "params": dict(params)}
-    told: Mapping[str, Any] = await ctx.rpc("canvas.perform", asked | _pick(args, "node"))
+    told: Mapping[str, Any] = await ctx.rpc("canvas.perform", asked | pick_given(args, "node"))
     return told
 
 
 def _to_format(args: Args) -> str:
     return "png" if args.get("outputFormat") in (None, "png") else "jpeg"
-
-
-def _pick(args: Args, *names: str) -> dict[str, Any]:
-    return {name: args[name] for name in names if args.get(name) is not None}
-
-
-def _need(args: Args, name: str, said: str = "") -> Any:
-    if not args.get(name):
-        raise ToolError(f"{args['action']} needs {said or name}", code="bad_arguments")
-    return args[name]
