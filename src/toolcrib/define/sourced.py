@@ -4,9 +4,9 @@ A tool says nothing of sources: its result has all of those that its call has ga
 the call has read from outside, is said by `vouch_for`, with the reason.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .errors import ToolError
 from .files import Change, Entry, Find, Found, Listing, Names, Passage, Search
@@ -14,6 +14,8 @@ from .ports import Progress, Rpc, Workspace
 from .result import Content, Result, Text
 from .taint import join_sources, split_sources
 from .web import Http, Page
+
+T = TypeVar("T")
 
 OWN = ""
 """The source of words that a tool vouches for: none."""
@@ -93,32 +95,27 @@ class SourcedWorkspace:
         if sources or any(path.endswith(".md") for path in contents):  # of a memory it is kept who said it
             await self._inner.mark(contents, sources)
 
-    async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
+    async def _gather_traced(self, reading: Awaitable[T], path: str) -> T:
+        """Return what is read, and gather the sources that the reading itself found; else trace the path again."""
         TRACED.set(traced := list[tuple[str, ...]]())
-        data = await self._inner.read(path, start, length)
+        found = await reading
         TRACED.set(None)
-        for sources in traced or [await self._inner.trace((path,))]:
-            if sources:
-                self._into.add_sources(sources)
-        return data
+        if traced:
+            self._into.add_sources(source for sources in traced for source in sources)
+        elif isinstance(found, Listing):
+            await self._gather((entry.path for entry in found.entries), names=True)
+        else:
+            await self._gather((path,))
+        return found
+
+    async def read(self, path: str, /, start: int = 0, length: int | None = None) -> bytes:
+        return await self._gather_traced(self._inner.read(path, start, length), path)
 
     async def lines(self, path: str, /, first: int, most: int, size: int) -> Passage:
-        TRACED.set(traced := list[tuple[str, ...]]())
-        passage = await self._inner.lines(path, first, most, size)
-        TRACED.set(None)
-        for sources in traced or [await self._inner.trace((path,))]:
-            if sources:
-                self._into.add_sources(sources)
-        return passage
+        return await self._gather_traced(self._inner.lines(path, first, most, size), path)
 
     async def list(self, path: str, /, most: int = 10_000) -> Listing:
-        TRACED.set(traced := list[tuple[str, ...]]())
-        listing = await self._inner.list(path, most)
-        TRACED.set(None)
-        for sources in traced or [await self._inner.trace([entry.path for entry in listing.entries], names=True)]:
-            if sources:
-                self._into.add_sources(sources)
-        return listing
+        return await self._gather_traced(self._inner.list(path, most), path)
 
     async def search(self, query: Search, /) -> Found:
         found = await self._inner.search(query)
