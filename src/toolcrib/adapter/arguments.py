@@ -25,8 +25,8 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
     Clear means that no name is given twice, every number is the one that was written, and no character is half of one.
     """
-    if len(text) > MAX_ARGUMENT_BYTES // 4:
-        _refuse_long(text)
+    if len(text) > MAX_ARGUMENT_BYTES // 4 and len(text.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES:
+        raise ArgumentError(_TOO_LONG)
     try:
         args = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -74,11 +74,6 @@ def parse_partial_arguments(text: str) -> dict[str, Any]:
 
 _IN_DEPTH = frozenset({dict, list, float})  # what holds further names, or may have lost digits
 _KINDS = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
-
-
-def _refuse_long(text: str) -> None:
-    if len(text) > MAX_ARGUMENT_BYTES or len(text.encode(errors="surrogatepass")) > MAX_ARGUMENT_BYTES:
-        raise ArgumentError(_TOO_LONG)
 
 
 def _count_names(args: dict[str, Any]) -> int:

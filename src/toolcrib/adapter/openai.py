@@ -163,7 +163,10 @@ class ReplyStream(ReplyReader):
         choice = next((choice for choice in choices if choice.get("index", 0) == 0), {})
         events = self._delta(as_object(choice.get("delta") or choice.get("message")))
         if reason := choice.get("finish_reason"):
-            self._finish_by(reason)
+            known = _FINISHES.get(reason) if isinstance(reason, str) else None
+            if known is None:
+                self._error = self._error or f"the reply ended for a reason nobody knows ({provider_error(reason)})"
+            self._finish = known
         return events
 
     def end(self) -> Replied:
@@ -199,12 +202,6 @@ class ReplyStream(ReplyReader):
             # what Gemini's models behind this API want back
             mark=encode_signature(called["extra_content"]) if as_object(called.get("extra_content")) else "",
         )
-
-    def _finish_by(self, reason: Any) -> None:
-        known = _FINISHES.get(reason) if isinstance(reason, str) else None
-        if known is None:
-            self._error = self._error or f"the reply ended for a reason nobody knows ({provider_error(reason)})"
-        self._finish = known
 
 
 read_reply = ReplyStream.read_whole

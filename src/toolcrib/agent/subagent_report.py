@@ -57,7 +57,10 @@ class Activity:
         """Take an event of the turn."""
         match event:
             case events.TextDelta(text=text) | events.ThinkingDelta(text=text):
-                self._hear_thought(text)
+                self._thought += text
+                if len(self._thought) - self._shown >= _SHOW_EVERY_CHARS:
+                    self._shown = len(self._thought)
+                    self._show()
                 return
             case events.Replied(message=message):
                 self._on_reply(message)
@@ -94,12 +97,6 @@ class Activity:
     def steps(self) -> list[_Json]:
         """The last steps, oldest first."""
         return [dict(step) for step in self._steps]
-
-    def _hear_thought(self, text: str) -> None:
-        self._thought += text
-        if len(self._thought) - self._shown >= _SHOW_EVERY_CHARS:
-            self._shown = len(self._thought)
-            self._show()
 
     def _on_reply(self, message: Message) -> None:
         self.replies += 1

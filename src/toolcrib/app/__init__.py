@@ -20,7 +20,6 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import Loaded, SettingsInForce, load
 from toolcrib.config.settings import Config
 from toolcrib.define.caller import Caller
-from toolcrib.define.channel import ChannelKind
 from toolcrib.define.errors import CribError
 from toolcrib.define.message import Message
 from toolcrib.define.model import Model
@@ -353,10 +352,6 @@ class Closing(Protocol):
     def close(self) -> Callable[[], Coroutine[Any, Any, None]]: ...
 
 
-def _list_kinds(offers: Iterable[Offer]) -> Mapping[str, ChannelKind]:
-    return ShippedChannels({name: kind for each in offers for name, kind in each.channels.items()})
-
-
 def build(
     loaded: Loaded, given: Given, mounts: Iterable[Mount] = FEATURES, turn_mounts: Iterable[TurnMount] = TURN_FEATURES
 ) -> Crib:
@@ -386,7 +381,7 @@ def build(
         aside=(aside := AsideModels(settings, models)),
         redact=redactors[0],
         redact_errors=redactors[1],
-        channel_kinds=_list_kinds(offers),
+        channel_kinds=ShippedChannels({name: kind for each in offers for name, kind in each.channels.items()}),
     )
     features, later, aside.meter = mount_features(core, mounts), core.find(PendingCalls), core.find(Quotas)
     router, approver = Router([*given.services, *core.mounted]), given.approver

@@ -366,7 +366,9 @@ def _fold_char(char: str) -> str:
         return _LOOK_ALIKES[char]
     kind = unicodedata.category(char)
     if char.isascii():
-        return _fold_ascii(char, kind)
+        if char in "\n\t":
+            return "\n" if char == "\n" else " "
+        return "" if kind == "Cc" else "_" if char == "-" else char.lower()
     name = unicodedata.name(char, "")
     if kind[0] in "MC" and kind != "Co":
         return ""
@@ -382,12 +384,6 @@ def _fold_char(char: str) -> str:
         return ">"
     digit = unicodedata.digit(char, None)
     return str(digit) if digit is not None else _fold_plain(char, kind)
-
-
-def _fold_ascii(char: str, kind: str) -> str:
-    if char in "\n\t":
-        return "\n" if char == "\n" else " "
-    return "" if kind == "Cc" else "_" if char == "-" else char.lower()
 
 
 def _fold_plain(char: str, kind: str) -> str:

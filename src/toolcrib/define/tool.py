@@ -386,7 +386,14 @@ def _parts(name: str, description: str, shape: Shape, run: Run, options: Options
         raise DeclarationError(f"tool {name}: no option {min(strange)!r}; there are {known}")
     effects = options.get("effects")
     if options.get("aliases"):
-        _refuse_misleading(options["aliases"], shape.schema, name)
+        properties = shape.schema.get("properties", {})
+        for other, own in options["aliases"].items():
+            if other in properties:
+                raise DeclarationError(
+                    f"tool {name}: alias {other!r} is a parameter of its own; choose another spelling"
+                )
+            if own not in properties and not shape.schema.get("additionalProperties", True):
+                raise DeclarationError(f"tool {name}: alias {other!r} stands for {own!r}, which is no parameter")
     output, retry = options.get("output"), options.get("retry")
     parts |= options
     parts["effects"] = EFFECTS if effects is None else frozenset(effects)
@@ -407,16 +414,6 @@ def _read_retry(written: Mapping[str, Any], effects: frozenset[Effect], where: s
     if isinstance(codes, str) or not codes or not all(isinstance(code, str) for code in codes):
         raise DeclarationError(f"{where}: on lists codes of errors, such as ('timeout', 'unavailable')")
     return RetryTerms(times, frozenset(codes))
-
-
-def _refuse_misleading(aliases: Mapping[str, str], schema: Schema, name: str) -> None:
-    """Refuse another spelling of a parameter that is a parameter itself, or of one that the tool does not have."""
-    properties = schema.get("properties", {})
-    for other, own in aliases.items():
-        if other in properties:
-            raise DeclarationError(f"tool {name}: alias {other!r} is a parameter of its own; choose another spelling")
-        if own not in properties and not schema.get("additionalProperties", True):
-            raise DeclarationError(f"tool {name}: alias {other!r} stands for {own!r}, which is no parameter")
 
 
 _BLOCKS = (Text, Image, Result)

@@ -95,17 +95,13 @@ def _check_operand(name: str, operator: str, value: Any) -> None:
         elif operator == "matches":
             _compile(each, name)
         elif operator == "host":
-            _check_host(each, name)
-
-
-def _check_host(entry: str, name: str) -> None:
-    try:
-        if not is_network(entry):
-            read_host(entry.removeprefix("*."))
-    except ToolError:
-        raise ValueError(
-            f"when: {name} is no host, address or network; write example.com, *.example.com or 10.0.0.0/8"
-        ) from None
+            try:
+                if not is_network(each):
+                    read_host(each.removeprefix("*."))
+            except ToolError:
+                raise ValueError(
+                    f"when: {name} is no host, address or network; write example.com, *.example.com or 10.0.0.0/8"
+                ) from None
 
 
 def _compile(pattern: str, name: str = "", *, any_case: bool = False) -> Any:

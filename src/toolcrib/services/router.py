@@ -120,7 +120,7 @@ class Router:
         except ArgumentError as error:
             raise ArgumentError(f"{name}: {error}") from None
         # what a model writes for "nothing" counts as not given; who asks by name means what they say
-        if params and (odd := _find_dropped(params, args)):
+        if params and (odd := next((key for key in params if key not in args and params[key] is not None), None)):
             raise ArgumentError(f"{name}: {odd} cannot be {params[odd]!r:.64}")
         if "caller" in method.wants:
             args["caller"] = caller
@@ -163,10 +163,6 @@ def _read_method(function: Callable[..., Any]) -> tuple[Method, Callable[..., An
         wants=frozenset(_OURS) & {each.name for each in listed},
     )
     return method, query
-
-
-def _find_dropped(params: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    return next((key for key in params if key not in args and params[key] is not None), None)
 
 
 def _gather_query(bound: Callable[..., Any], shape: Callable[..., Any]) -> Callable[..., Any]:

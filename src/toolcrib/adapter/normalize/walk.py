@@ -200,7 +200,11 @@ class SchemaWalk:
     def read(self, schema: Any, where: str, depth: int) -> SchemaReading:
         """Return the reading of one place. This loop decides how fast a walk is."""
         if type(schema) is not dict:
-            return self._read_odd(schema, where, depth)
+            if isinstance(schema, Mapping):
+                return self.read(dict(schema), where, depth)
+            if schema is False:
+                return NEVER
+            return self._complete({}, {}, where) if schema is True else self._cut(schema, where, "schema")
         if not _COMPOSITION.isdisjoint(schema):
             return self._compose(schema, where, depth)
         reading: SchemaReading = {}
@@ -236,13 +240,6 @@ class SchemaWalk:
         self._cuts += 1
         self.losses.append((where, "depth" if depth >= _MAX_DEPTH else "size"))
         return False
-
-    def _read_odd(self, schema: Any, where: str, depth: int) -> SchemaReading:
-        if isinstance(schema, Mapping):
-            return self.read(dict(schema), where, depth)
-        if schema is False:
-            return NEVER
-        return self._complete({}, {}, where) if schema is True else self._cut(schema, where, "schema")
 
     def _cut(self, schema: Any, where: str, why: str) -> SchemaReading:
         """Return what can be said without going further: the kind of value."""

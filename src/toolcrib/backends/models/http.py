@@ -308,7 +308,10 @@ def model_for(  # noqa: PLR0913  all of them stand in the configuration, under t
     if not key and not headers and not base_url and known and known.keys:
         raise CribError(f"{provider} needs an API key; set {advice}")
     sent = {**_BASE_HEADERS, **wire.headers, **(wire.key_headers(key) if key else {}), **headers}
-    _refuse_unsendable(provider, sent)
+    for name, value in sent.items():
+        if not (name + value).isascii() or not (name + value).isprintable():
+            what = "apiKey" if name.lower() in _KEY_HEADERS else f"headers.{name}"
+            raise CribError(f"models.{provider}.{what} has characters that no header carries; copy it again")
     is_here = is_loopback(parts.hostname or "")
     card = card or card_for(provider, model)
     is_own = known is not None and base == known.base_url  # behind another address is a server that is only compatible
@@ -358,13 +361,6 @@ def _address(provider: str, base_url: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not base_url.isprintable():
         raise CribError(f"models.{provider}.baseUrl is no address of a server; write one like https://host/v1")
     return parts
-
-
-def _refuse_unsendable(provider: str, headers: Mapping[str, str]) -> None:
-    for name, value in headers.items():
-        if not (name + value).isascii() or not (name + value).isprintable():
-            what = "apiKey" if name.lower() in _KEY_HEADERS else f"headers.{name}"
-            raise CribError(f"models.{provider}.{what} has characters that no header carries; copy it again")
 
 
 _KEY_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key"})

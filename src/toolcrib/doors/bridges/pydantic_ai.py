@@ -15,9 +15,8 @@ from toolcrib.adapter.conversation import answer_message
 from toolcrib.adapter.names import schema_for
 from toolcrib.app import Belt
 from toolcrib.define.errors import ArgumentError
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call
 from toolcrib.define.result import Image
-from toolcrib.define.tool import Tool
 
 from . import MissingPackageError, explain_cut_off
 
@@ -63,7 +62,13 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         return {
             tool.name: ToolsetTool(
                 toolset=self,
-                tool_def=_define(tool, ctx.model.model_name),
+                tool_def=ToolDefinition(
+                    name=tool.name,
+                    description=tool.description,
+                    parameters_json_schema=deepcopy(schema_for(ctx.model.model_name, tool, "portable")),
+                    sequential=tool.exclusive,
+                    metadata={"source": tool.source, "group": tool.group, "effects": sorted(tool.effects)},
+                ),
                 max_retries=retries,
                 args_validator=_AsWritten(),
             )
@@ -79,7 +84,11 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         result = (await self._belt_of(ctx).call_all([call]))[0]
         told = answer_message(call, result)
         if told.status != "error":
-            return _to_tool_return(told, result.details)
+            pictures = [
+                BinaryContent(part.data, media_type=part.mime) for part in told.content if isinstance(part, Image)
+            ]
+            words = told.plain_text
+            return ToolReturn(return_value=[words, *pictures] if pictures else words, metadata=result.details)
         if isinstance(result.details, Mapping) and result.details.get("code") == "bad_arguments":
             raise ModelRetry(told.plain_text)
         raise ToolFailed(told.plain_text)
@@ -100,23 +109,6 @@ class _AsWritten:
 
     def validate_python(self, input: Any, **_: Any) -> dict[str, Any]:
         return dict(input) if isinstance(input, Mapping) else {_FLAW: "the arguments are no object"}
-
-
-def _define(tool: Tool, model: str) -> ToolDefinition:
-    return ToolDefinition(
-        name=tool.name,
-        description=tool.description,
-        parameters_json_schema=deepcopy(schema_for(model, tool, "portable")),
-        sequential=tool.exclusive,
-        metadata={"source": tool.source, "group": tool.group, "effects": sorted(tool.effects)},
-    )
-
-
-def _to_tool_return(told: Message, details: Any) -> ToolReturn:
-    """Return the words and pictures for the model, `details` for the program."""
-    pictures = [BinaryContent(part.data, media_type=part.mime) for part in told.content if isinstance(part, Image)]
-    words = told.plain_text
-    return ToolReturn(return_value=[words, *pictures] if pictures else words, metadata=details)
 
 
 def _explain_cut(ctx: RunContext[Any]) -> str:

@@ -150,17 +150,13 @@ class _Guard:
             named.setdefault(name.lower(), []).append(value)
         hosts, origins = named.get(b"host", []), named.get(b"origin", [])
         # a page in a browser can send requests here under a name of its own, and then says so
-        if len(hosts) != 1 or not _is_here(hosts[0]):
+        if len(hosts) != 1 or not _is_from_here(b"http://" + hosts[0]):
             return 403, "this server is asked as 127.0.0.1 or localhost only"
         if len(origins) > 1 or not all(map(_is_from_here, origins)):
             return 403, "this server answers no page of another origin"
         if not self.is_shown_token(scope["headers"]):
             return 401, "this server needs its token: Authorization: Bearer TOKEN"
         return None
-
-
-def _is_here(host: bytes) -> bool:
-    return _is_from_here(b"http://" + host)
 
 
 def _is_from_here(origin: bytes) -> bool:

@@ -127,15 +127,12 @@ class Relay:
         if uri not in self._resources and not self._start_of(uri):
             await self._look_for_resources()
         server = self._resources.get(uri) or self._templates.get(self._start_of(uri) or "")
-        if server is None or not self._may_read(server):
+        if server is None or f"{server_part(server)}__{RESOURCES_READ}" not in self._belt(()).tools:
             raise MCPError(_NO_RESOURCE, f"there is no resource {strip_to_line(uri[:200])!r}")
         return server
 
     def _start_of(self, uri: str) -> str | None:
         return max((start for start in self._templates if uri.startswith(start)), key=len, default=None)
-
-    def _may_read(self, server: str) -> bool:
-        return f"{server_part(server)}__{RESOURCES_READ}" in self._belt(()).tools
 
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> _Answer:
         uri = str(params.uri)

@@ -80,7 +80,10 @@ def judge(
     whether a path, seen from where the command runs, stays in the workspace. `env` is what the caller wants to set.
     """
     if rules.security == "deny":
-        return _deny_all(rules)
+        origin = f"{rules.origin}.security"
+        return Judgement(
+            decision="deny", reason=f"no command runs here ({origin} is deny)", rule="security deny", origin=origin
+        )
     if unusable := _explain_unusable(line):
         return Judgement(decision="deny", reason=unusable)
     return _judge_parsed(parse(line), rules, look_up, within, env)
@@ -137,13 +140,6 @@ def judge_argv(argv: Sequence[str], rules: CommandRules, look_up: LookUp, **more
     """Judge a command that is given as words, which no shell reads."""
     line = " ".join(map(quote_word, argv)) if argv and argv[0].strip() else ""
     return judge(line, rules, look_up, **more)
-
-
-def _deny_all(rules: CommandRules) -> Judgement:
-    origin = f"{rules.origin}.security"
-    return Judgement(
-        decision="deny", reason=f"no command runs here ({origin} is deny)", rule="security deny", origin=origin
-    )
 
 
 def _explain_unusable(line: str) -> str:
