@@ -270,7 +270,7 @@ def test_a_name_that_is_not_canonical_is_refused(name: str, hint: str) -> None:
             (
                 "no option 'effect'; there are label, effects, group, owner_only, optional, exclusive, timeout, limit, "
                 "markdown, notice, requires, aliases, narrow, late, paths, urls, recipients, commands, "
-                "read_places, output, retry"
+                "written, read_places, output, retry"
             ),
         ),
         ({"effects": {"read", "telepathy"}}, "no effect 'telepathy'; there are execute, network, read, send, write"),
