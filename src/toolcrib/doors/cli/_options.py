@@ -185,6 +185,19 @@ def show_examples(*lines: str) -> str:
 class CommandGroup(click.Group):
     """Commands under one word; its help ends with the first example of each."""
 
+    def declare(
+        self, name: str, *examples: str, options: Callable[[Callable[..., Any]], Any] = service_options
+    ) -> Callable[[Callable[..., Any]], click.Command]:
+        """Declare a command with these options behind its own, and with examples below its help."""
+
+        def declare(function: Callable[..., Any]) -> click.Command:
+            own = function.__dict__.pop("__click_params__", [])  # click shows what was added first as the last
+            options(function)
+            function.__dict__["__click_params__"] += own
+            return self.command(name, epilog=show_examples(*examples))(function)
+
+        return declare
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         firsts = [_EXAMPLE.search(each.epilog or "") for each in self.commands.values()]
         self.epilog = show_examples(*(found[1] for found in firsts if found))

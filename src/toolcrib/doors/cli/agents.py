@@ -23,8 +23,6 @@ from ._options import (
     JsonOptions,
     ask_owner,
     config_options,
-    service_options,
-    show_examples,
 )
 
 _HEAD = 12  # lines of a prompt that are shown before a yes is kept
@@ -36,8 +34,7 @@ def command() -> None:
     """List and show subagents; accept those that a workspace brings, or take that back."""
 
 
-@command.command("list", epilog=show_examples("agents list --json"))
-@service_options
+@command.declare("list", "agents list --json")
 def list_(**options: Unpack[JsonOptions]) -> None:
     """List every agent that may be used; what was left out, and why, is said beside it."""
     found = ask_owner(options, "agents.registered", here=True, import_plugins=True, told=not options["as_json"])
@@ -51,9 +48,8 @@ def list_(**options: Unpack[JsonOptions]) -> None:
     print_table(("agent", "source", "tools", "turns", "description"), rows)
 
 
-@command.command("show", epilog=show_examples("agents show generalist --json"))
+@command.declare("show", "agents show generalist --json")
 @click.argument("name")
-@service_options
 def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one agent: what it takes and gives, its tools and limits, and its prompt."""
     agent = ask_owner(options, "agents.show", {"name": name}, here=True, import_plugins=True)
@@ -74,9 +70,8 @@ def show(name: str, **options: Unpack[JsonOptions]) -> None:
     click.echo(f"\nprompt:\n{escape_controls(agent['prompt'])}")
 
 
-@command.command("accept", epilog=show_examples("agents accept .toolcrib/agents/reviewer.md"))
+@command.declare("accept", "agents accept .toolcrib/agents/reviewer.md", options=config_options)
 @click.argument("file", type=click.Path(path_type=Path))
-@config_options
 def accept(file: Path, **options: Unpack[ConfigOptions]) -> None:
     """Say yes to an agent in a file of a workspace, as it is now. When it changes, it is withheld again."""
     found = file_at(file)
@@ -97,9 +92,8 @@ def accept(file: Path, **options: Unpack[ConfigOptions]) -> None:
             click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
 
 
-@command.command("forget", epilog=show_examples("agents forget .toolcrib/agents/reviewer.md"))
+@command.declare("forget", "agents forget .toolcrib/agents/reviewer.md", options=config_options)
 @click.argument("file", type=click.Path(path_type=Path))
-@config_options
 def forget(file: Path, **_: Unpack[ConfigOptions]) -> None:
     """Take back the yes to an agent in a file of a workspace: to what is in it now, and to whatever was before.
 

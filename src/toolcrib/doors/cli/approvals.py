@@ -21,7 +21,7 @@ from toolcrib.services.approvals import QuestionListener
 from toolcrib.threads import settle_future
 
 from ._format import format_time, print_json, print_table
-from ._options import CommandGroup, JsonOptions, ask_owner, parse_args, service_options, show_examples
+from ._options import CommandGroup, JsonOptions, ask_owner, parse_args
 
 if TYPE_CHECKING:
     from toolcrib.client import GatewayClient
@@ -49,8 +49,7 @@ def command() -> None:
     """Answer questions about calls, and see what was granted for longer."""
 
 
-@command.command("list", epilog=show_examples("approvals list --json"))
-@service_options
+@command.declare("list", "approvals list --json")
 def list_(**options: Unpack[JsonOptions]) -> None:
     """Show every call that waits for an answer, in full."""
     questions = ask_owner(options, "approvals.list", told=True)
@@ -66,7 +65,7 @@ def list_(**options: Unpack[JsonOptions]) -> None:
         click.echo("nothing waits for an answer")
 
 
-@command.command("allow", epilog=show_examples("approvals allow 3f9c2a7b10de44c1 --for 10m --times 5"))
+@command.declare("allow", "approvals allow 3f9c2a7b10de44c1 --for 10m --times 5")
 @click.argument("id")
 @click.option("--for", "length", metavar="TIME", help="Allow it for this long, like 30s, 10m or 2h, not just once.")
 @click.option("--session", is_flag=True, help="Allow it as long as its session is there.")
@@ -75,7 +74,6 @@ def list_(**options: Unpack[JsonOptions]) -> None:
 @click.option(
     "--when", metavar="JSON", help="Allow every call for that time that meets this, like the `when` of a rule."
 )
-@service_options
 def allow(id: str, **options: Unpack[_AllowOptions]) -> int:
     """Say yes to the question with this ID: once, for a time, for so many calls, or for its session."""
     length, times = options["length"], options["times"]
@@ -89,10 +87,9 @@ def allow(id: str, **options: Unpack[_AllowOptions]) -> int:
     return _send_answer(options, params)
 
 
-@command.command("always", epilog=show_examples("approvals always 3f9c2a7b10de44c1 --save"))
+@command.declare("always", "approvals always 3f9c2a7b10de44c1 --save")
 @click.argument("id")
 @click.option("--save", is_flag=True, help="Write it to the configuration, and say yes to the call that waits.")
-@service_options
 def always(id: str, save: bool, **options: Unpack[JsonOptions]) -> int:
     """Show what the configuration would have to say for the call of this question never to be asked about again."""
     told = ask_owner(options, "approvals.propose", {"id": id}, told=True)
@@ -110,16 +107,14 @@ def always(id: str, save: bool, **options: Unpack[JsonOptions]) -> int:
     return 0
 
 
-@command.command("deny", epilog=show_examples("approvals deny 3f9c2a7b10de44c1"))
+@command.declare("deny", "approvals deny 3f9c2a7b10de44c1")
 @click.argument("id")
-@service_options
 def deny(id: str, **options: Unpack[JsonOptions]) -> int:
     """Say no to the question with this ID."""
     return _send_answer(options, {"id": id, "answer": "no"})
 
 
-@command.command("grants", epilog=show_examples("approvals grants"))
-@service_options
+@command.declare("grants", "approvals grants")
 def grants(**options: Unpack[JsonOptions]) -> None:
     """List what is allowed for longer than one call, how long, how often and by whom."""
     held = ask_owner(options, "approvals.grants", told=True)
@@ -132,9 +127,8 @@ def grants(**options: Unpack[JsonOptions]) -> None:
         click.echo("nothing is granted")
 
 
-@command.command("revoke", epilog=show_examples("approvals revoke 81c0a4f25b7d9e36"))
+@command.declare("revoke", "approvals revoke 81c0a4f25b7d9e36")
 @click.argument("id")
-@service_options
 def revoke(id: str, **options: Unpack[JsonOptions]) -> None:
     """Take back the grant with this ID."""
     gone = ask_owner(options, "approvals.revoke", {"id": id}, told=True)

@@ -10,7 +10,7 @@ from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 
 from ._format import print_json, print_table
-from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
+from ._options import CommandGroup, JsonOptions, ask_owner
 
 
 @click.group("channels", cls=CommandGroup)
@@ -18,8 +18,7 @@ def command() -> None:
     """See the channels of a gateway, let people in, and write to them."""
 
 
-@command.command("status", epilog=show_examples("channels status", "channels status --json"))
-@service_options
+@command.declare("status", "channels status", "channels status --json")
 def status(**options: Unpack[JsonOptions]) -> None:
     """Show every channel of the configuration, and what is wrong with it."""
     told = ask_owner(options, "channels.status")
@@ -42,8 +41,7 @@ def status(**options: Unpack[JsonOptions]) -> None:
     return None
 
 
-@command.command("list", epilog=show_examples("channels list", "channels list --json"))
-@service_options
+@command.declare("list", "channels list", "channels list --json")
 def list_kinds(**options: Unpack[JsonOptions]) -> None:
     """Show which channels there are, which are configured, and what each can do."""
     told = ask_owner(options, "channels.list")
@@ -56,17 +54,13 @@ def list_kinds(**options: Unpack[JsonOptions]) -> None:
     return print_table(("channel", "configured", "can"), rows)
 
 
-@command.command(
-    "login",
-    epilog=show_examples(
-        "channels login telegram", "channels login whatsapp", "channels login whatsapp --code 123456 --pin 246810"
-    ),
+@command.declare(
+    "login", "channels login telegram", "channels login whatsapp", "channels login whatsapp --code 123456 --pin 246810"
 )
 @click.argument("channel")
 @click.option("--request-code", type=click.Choice(["sms", "voice"]), help="Have a code sent to the number (whatsapp).")
 @click.option("--code", default="", help="The code that came (whatsapp).")
 @click.option("--pin", default="", help="Six digits of your own, asked for when the number is registered again.")
-@service_options
 def login(channel: str, request_code: str | None, code: str, pin: str, **options: Unpack[JsonOptions]) -> None:
     """Check the credentials of CHANNEL now, and say as whom; for whatsapp, also prove the number by a code."""
     if (request_code or code or pin) and channel != "whatsapp":
@@ -84,9 +78,8 @@ def login(channel: str, request_code: str | None, code: str, pin: str, **options
     return None
 
 
-@command.command("logout", epilog=show_examples("channels logout matrix"))
+@command.declare("logout", "channels logout matrix")
 @click.argument("channel")
-@service_options
 def logout(channel: str, **options: Unpack[JsonOptions]) -> None:
     """End CHANNEL, and forget how far it was heard; `login`, or a new start of the gateway, begins it again."""
     told = ask_owner(options, "channels.logout", {"channel": channel})
@@ -97,9 +90,8 @@ def logout(channel: str, **options: Unpack[JsonOptions]) -> None:
     return None
 
 
-@command.command("pair", epilog=show_examples("channels pair", "channels pair 745GZQKG"))
+@command.declare("pair", "channels pair", "channels pair 745GZQKG")
 @click.argument("code", required=False)
-@service_options
 def pair(code: str | None, **options: Unpack[JsonOptions]) -> None:
     """Let in whoever was told CODE; without one, list who waits and who was let in."""
     if code:
@@ -118,23 +110,19 @@ def pair(code: str | None, **options: Unpack[JsonOptions]) -> None:
     return print_table(("channel", "id", "name", "code"), rows)
 
 
-@command.command("unpair", epilog=show_examples("channels unpair irc '~ann!~ann@example.org'"))
+@command.declare("unpair", "channels unpair irc '~ann!~ann@example.org'")
 @click.argument("channel")
 @click.argument("sender")
-@service_options
 def unpair(channel: str, sender: str, **options: Unpack[JsonOptions]) -> None:
     """Let SENDER in no more."""
     told = ask_owner(options, "channels.unpair", {"channel": channel, "sender": sender})
     print_json(told) if options["as_json"] else click.echo(f"{escape(sender)} is let in no more")
 
 
-@command.command(
-    "send", epilog=show_examples("channels send '#shop' 'We open at nine.'", "channels send ann - < letter")
-)
+@command.declare("send", "channels send '#shop' 'We open at nine.'", "channels send ann - < letter")
 @click.argument("to")
 @click.argument("text")
 @click.option("--channel", default="", help="Which channel, where there are several.")
-@service_options
 def send(to: str, text: str, channel: str, **options: Unpack[JsonOptions]) -> None:
     """Write TEXT to a chat; - reads it from standard input."""
     words = sys.stdin.read() if text == "-" else text

@@ -18,7 +18,6 @@ from ._options import (
     config_options,
     json_options,
     load_from_options,
-    show_examples,
 )
 
 _VALUE_CHARS = 80
@@ -29,9 +28,8 @@ def command() -> None:
     """Show the configuration in force, and the schema that an editor checks one by."""
 
 
-@command.command("show", epilog=show_examples("config show --set"))
+@command.declare("show", "config show --set", options=json_options)
 @click.option("--set", "only_set", is_flag=True, help="Leave out what nobody set.")
-@json_options
 def show(only_set: bool, **options: Unpack[JsonOptions]) -> None:
     """List every setting, its value and where it was set; what is secret or from the environment is not shown."""
     loaded = load_from_options(options, fills=True)
@@ -47,8 +45,7 @@ def show(only_set: bool, **options: Unpack[JsonOptions]) -> None:
     print_table(("key", "value", "where"), rows)
 
 
-@command.command("schema", epilog=show_examples("config schema > toolcrib.schema.json"))
-@config_options
+@command.declare("schema", "config schema > toolcrib.schema.json", options=config_options)
 def schema(**_: Unpack[ConfigOptions]) -> None:
     """Print the JSON Schema of a configuration: name it in an editor, and it completes and checks keys."""
     print_json(schema_for_editors())

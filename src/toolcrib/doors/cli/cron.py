@@ -83,9 +83,8 @@ def _job_options(command: _Command) -> _Command:
     return service_options(command)
 
 
-@command.command("list", epilog=show_examples("cron list --all --json"))
+@command.declare("list", "cron list --all --json")
 @click.option("--all", "all_", is_flag=True, help="Those that are off, too.")
-@service_options
 def list_(all_: bool, **options: Unpack[JsonOptions]) -> None:
     """List jobs, the next first."""
     jobs = ask_owner(options, "cron.list", {"includeDisabled": all_})["jobs"]
@@ -130,25 +129,22 @@ def edit(id: str, **options: Unpack[JobOptions]) -> None:
     _show(options, ask_about_job(options, id, "cron.update", patch=patch), "is changed")
 
 
-@command.command("enable", epilog=show_examples("cron enable 3f9c2a7b10de"))
+@command.declare("enable", "cron enable 3f9c2a7b10de")
 @click.argument("id")
-@service_options
 def enable(id: str, **options: Unpack[JsonOptions]) -> None:
     """Turn the job ID on; what it missed meanwhile is not done."""
     _show(options, ask_about_job(options, id, "cron.update", patch={"enabled": True}), "is on")
 
 
-@command.command("disable", epilog=show_examples("cron disable 3f9c2a7b10de"))
+@command.declare("disable", "cron disable 3f9c2a7b10de")
 @click.argument("id")
-@service_options
 def disable(id: str, **options: Unpack[JsonOptions]) -> None:
     """Turn the job ID off, and keep it."""
     _show(options, ask_about_job(options, id, "cron.update", patch={"enabled": False}), "is off")
 
 
-@command.command("rm", epilog=show_examples("cron rm 3f9c2a7b10de"))
+@command.declare("rm", "cron rm 3f9c2a7b10de")
 @click.argument("id")
-@service_options
 def remove(id: str, **options: Unpack[JsonOptions]) -> int:
     """Take the job ID away, with what is kept of its runs."""
     told = ask_about_job(options, id, "cron.remove")
@@ -159,9 +155,8 @@ def remove(id: str, **options: Unpack[JsonOptions]) -> int:
     return 0 if told["removed"] else 1
 
 
-@command.command("run", epilog=show_examples("cron run 3f9c2a7b10de"))
+@command.declare("run", "cron run 3f9c2a7b10de")
 @click.argument("id")
-@service_options
 def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
     """Run the job ID now, whatever its schedule says, and wait for its end."""
     told = ask_about_job(options, id, "cron.run", mode="force", wait=True, import_plugins=True)
@@ -176,10 +171,9 @@ def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
     return 0 if told["ran"] and told["status"] == "ok" else 1
 
 
-@command.command("runs", epilog=show_examples("cron runs 3f9c2a7b10de --most 5"))
+@command.declare("runs", "cron runs 3f9c2a7b10de --most 5")
 @click.argument("id", required=False)
 @click.option("--most", default=20, show_default=True, type=click.IntRange(1, 5_000), help="How many, newest first.")
-@service_options
 def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
     """List what came of the job ID, or of all, the latest first."""
     told = (

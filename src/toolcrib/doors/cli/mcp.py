@@ -36,8 +36,6 @@ from ._options import (
     config_options,
     crib_from_options,
     is_attended,
-    service_options,
-    show_examples,
     with_owner,
 )
 
@@ -62,8 +60,7 @@ def command() -> None:
     """Give your tools to MCP clients, and use the tools of MCP servers."""
 
 
-@command.command("list", epilog=show_examples("mcp list", "mcp list --config crib.yaml --json"))
-@service_options
+@command.declare("list", "mcp list", "mcp list --config crib.yaml --json")
 def list_(**options: Unpack[JsonOptions]) -> int:
     """Connect to every MCP server of the configuration, and list its tools and what is wrong.
 
@@ -108,9 +105,8 @@ def accept(server: str, tool: str, yes: bool, **options: Unpack[ConfigOptions]) 
     return with_owner(options, look)
 
 
-@command.command("login", epilog=show_examples("mcp login weather", "mcp logout weather"))
+@command.declare("login", "mcp login weather", "mcp logout weather", options=config_options)
 @click.argument("server")
-@config_options
 def login(server: str, **options: Unpack[ConfigOptions]) -> int:
     """Sign in to an MCP server that the configuration names with auth: oauth.
 
@@ -128,9 +124,8 @@ def login(server: str, **options: Unpack[ConfigOptions]) -> int:
     return 0
 
 
-@command.command("logout", epilog=show_examples("mcp logout weather"))
+@command.declare("logout", "mcp logout weather", options=config_options)
 @click.argument("server")
-@config_options
 def logout(server: str, **options: Unpack[ConfigOptions]) -> int:
     """Forget the token for an MCP server. It may be good elsewhere until it expires: the server is not told."""
 

@@ -8,7 +8,7 @@ import click
 from toolcrib.define.display import escape, escape_controls
 
 from ._format import columns, print_json, truncate
-from ._options import AskService, CommandGroup, JsonOptions, ask_owner, service_options, show_examples, with_owner
+from ._options import AskService, CommandGroup, JsonOptions, ask_owner, with_owner
 
 
 class MemoryOptions(JsonOptions):
@@ -25,22 +25,18 @@ def command() -> None:
     """Look at what an agent remembers, and search in it."""
 
 
-@command.command("status", epilog=show_examples("memory status", "memory status --agent ops --json"))
+@command.declare("status", "memory status", "memory status --agent ops --json")
 @_agent_option
-@service_options
 def status(**options: Unpack[MemoryOptions]) -> None:
     """Say where memory lies, how much there is, and how it is searched."""
     told = ask_owner(_plain(options), "memory.status", _params(options), here=True)
     print_json(told) if options["as_json"] else _show(told)
 
 
-@command.command(
-    "search", epilog=show_examples('memory search "what does Olena drink"', "memory search tea --most 3 --json")
-)
+@command.declare("search", 'memory search "what does Olena drink"', "memory search tea --most 3 --json")
 @click.argument("query")
 @click.option("--most", default=6, show_default=True, type=click.IntRange(1, 50), help="How many, the best first.")
 @_agent_option
-@service_options
 def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
     """Search memory for QUERY, by words and by meaning."""
     told = ask_owner(
@@ -61,9 +57,8 @@ def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
     return 0 if told["results"] else 1
 
 
-@command.command("reindex", epilog=show_examples("memory reindex", "memory reindex --agent ops --json"))
+@command.declare("reindex", "memory reindex", "memory reindex --agent ops --json")
 @_agent_option
-@service_options
 def reindex(**options: Unpack[MemoryOptions]) -> None:
     """Read every file of a memory anew; a search takes in by itself what has changed."""
 

@@ -12,7 +12,7 @@ from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 
 from ._format import print_json, print_table
-from ._options import CommandGroup, JsonOptions, ask_owner, service_options, show_examples
+from ._options import CommandGroup, JsonOptions, ask_owner
 from .approvals import seconds_from
 
 
@@ -21,8 +21,7 @@ def command() -> None:
     """See, pair and use devices that do things for a gateway."""
 
 
-@command.command("list", epilog=show_examples("nodes list", "nodes list --json"))
-@service_options
+@command.declare("list", "nodes list", "nodes list --json")
 def list_nodes(**options: Unpack[JsonOptions]) -> None:
     """List the nodes, and the devices that wait to become one."""
     told = {**ask_owner(options, "node.list"), **_pending(options)}
@@ -39,8 +38,7 @@ def list_nodes(**options: Unpack[JsonOptions]) -> None:
     return None
 
 
-@command.command("pair", epilog=show_examples("nodes pair"))
-@service_options
+@command.declare("pair", "nodes pair")
 def pair(**options: Unpack[JsonOptions]) -> None:
     """Make a code that pairs one device, once and within ten minutes."""
     told = ask_owner(options, "node.pair.code")
@@ -52,37 +50,33 @@ def pair(**options: Unpack[JsonOptions]) -> None:
     return None
 
 
-@command.command("approve", epilog=show_examples("nodes approve 5f1c9a"))
+@command.declare("approve", "nodes approve 5f1c9a")
 @click.argument("request")
-@service_options
 def approve(request: str, **options: Unpack[JsonOptions]) -> None:
     """Pair the device that waits as REQUEST; the first letters of its id will do."""
     told = ask_owner(options, "node.pair.approve", {"requestId": _find_request(options, request)})
     print_json(told) if options["as_json"] else click.echo(f"{_name_of(told['node'])} is paired")
 
 
-@command.command("reject", epilog=show_examples("nodes reject 5f1c9a"))
+@command.declare("reject", "nodes reject 5f1c9a")
 @click.argument("request")
-@service_options
 def reject(request: str, **options: Unpack[JsonOptions]) -> None:
     """Turn away the device that waits as REQUEST."""
     told = ask_owner(options, "node.pair.reject", {"requestId": _find_request(options, request)})
     print_json(told) if options["as_json"] else click.echo("it is turned away")
 
 
-@command.command("rename", epilog=show_examples("nodes rename laptop 'the old laptop'"))
+@command.declare("rename", "nodes rename laptop 'the old laptop'")
 @click.argument("node")
 @click.argument("name")
-@service_options
 def rename(node: str, name: str, **options: Unpack[JsonOptions]) -> None:
     """Give NODE another name."""
     told = ask_owner(options, "node.rename", {"nodeId": node, "displayName": name})
     print_json(told) if options["as_json"] else click.echo(f"it is called {told['displayName']}")
 
 
-@command.command("revoke", epilog=show_examples("nodes revoke laptop"))
+@command.declare("revoke", "nodes revoke laptop")
 @click.argument("node")
-@service_options
 def revoke(node: str, **options: Unpack[JsonOptions]) -> None:
     """Let NODE in no more: its connection ends at once."""
     found = ask_owner(options, "node.describe", {"nodeId": node})
@@ -90,12 +84,11 @@ def revoke(node: str, **options: Unpack[JsonOptions]) -> None:
     print_json(told) if options["as_json"] else click.echo(f"{_name_of(found)} is a node no more")
 
 
-@command.command("invoke", epilog=show_examples('nodes invoke laptop system.which \'{"bins": ["git"]}\''))
+@command.declare("invoke", 'nodes invoke laptop system.which \'{"bins": ["git"]}\'')
 @click.argument("node")
 @click.argument("name", metavar="COMMAND")
 @click.argument("params", default="{}")
 @click.option("--timeout", default="30s", help="How long to wait, like 30s or 2m.", show_default=True)
-@service_options
 def invoke(node: str, name: str, params: str, timeout: str, **options: Unpack[JsonOptions]) -> None:
     """Have NODE do COMMAND with PARAMS, a JSON object, and print what it answers.
 

@@ -118,11 +118,10 @@ def _list_recorded(crib: Crib) -> "Counter[tuple[Caller, str]]":
     return Counter((Caller.from_json(each["caller"]), each["tool"]) for each in calls)
 
 
-@command.command(
-    "test", epilog=show_examples("policy test", "policy test --config openclaw.json --expect promises.yaml --json")
+@command.declare(
+    "test", "policy test", "policy test --config openclaw.json --expect promises.yaml --json", options=json_options
 )
 @click.option("--expect", metavar="FILE", help="A file of promises (`expect: [..]`) beside the configuration.")
-@json_options
 def test(expect: str | None, **options: Unpack[JsonOptions]) -> int:
     """Say of every `expect` entry, tool by tool, whether it holds, and why. Leaves with 1 when one does not."""
     entries, rows = _open(options).view().judge_expected(load_promises(expect)), list[Any]()
@@ -142,13 +141,12 @@ def test(expect: str | None, **options: Unpack[JsonOptions]) -> int:
     return 1 if failing else 0
 
 
-@command.command(
+@command.declare(
     "prove",
-    epilog=show_examples(
-        "policy prove --never exec --except owner --channel telegram",
-        "policy prove --never effect:write --channel telegram --group -100123",
-        "policy prove --never group:runtime --except id:7 --json",
-    ),
+    "policy prove --never exec --except owner --channel telegram",
+    "policy prove --never effect:write --channel telegram --group -100123",
+    "policy prove --never group:runtime --except id:7 --json",
+    options=json_options,
 )
 @click.option("--never", metavar="ENTRY", required=True, help="A tool, a group or an effect, as rules write them.")
 @click.option(
@@ -156,7 +154,6 @@ def test(expect: str | None, **options: Unpack[JsonOptions]) -> int:
 )
 @click.option("--channel", metavar="C", help="Only about those who write in this channel.")
 @click.option("--group", metavar="G", help="Only about this group; without --channel, of any that is configured.")
-@json_options
 def prove_never(
     never: str, excepting: tuple[str, ...], channel: str | None, group: str | None, **options: Unpack[JsonOptions]
 ) -> int:

@@ -18,8 +18,6 @@ from ._options import (
     ask_owner,
     config_options,
     nearest_session,
-    service_options,
-    show_examples,
 )
 
 _COLUMNS = ("session", "lines", "changed")
@@ -34,9 +32,8 @@ def command() -> None:
     """List, show, export and import what is kept of conversations."""
 
 
-@command.command("list", epilog=show_examples("sessions list --most 20 --json"))
+@command.declare("list", "sessions list --most 20 --json")
 @click.option("--most", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many, newest first.")
-@service_options
 def list_(most: int, **options: Unpack[JsonOptions]) -> None:
     """List sessions, the latest first; those of subagents stand below whoever started them."""
     rows = ask_owner(options, "sessions.list", {"limit": most})["sessions"]
@@ -62,9 +59,8 @@ def list_(most: int, **options: Unpack[JsonOptions]) -> None:
     print_table((*_COLUMNS, "title"), [(*cell, title) for cell, title in zip(cells, titles, strict=True)])
 
 
-@command.command("show", epilog=show_examples("sessions show agent:main:main"))
+@command.declare("show", "sessions show agent:main:main")
 @click.argument("key")
-@service_options
 def show(key: str, **options: Unpack[JsonOptions]) -> None:
     """Show a session as its model would be shown it."""
     found = _ask_about(options, key, "sessions.show")
@@ -88,10 +84,9 @@ def _pending(row: Mapping[str, Any]) -> str:
     return f"waits for {handles}: " if handles else ""
 
 
-@command.command("export", epilog=show_examples("sessions export agent:main:main > main.jsonl"))
+@command.declare("export", "sessions export agent:main:main > main.jsonl", options=config_options)
 @click.argument("key")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@config_options
 def export(key: str, file: Path | None, **options: Unpack[ConfigOptions]) -> None:
     """Write a session as JSON, one line each, to FILE or to stdout."""
     written = [f"{line}\n" for line in _ask_about(options, key, "sessions.export")]
@@ -106,10 +101,9 @@ def export(key: str, file: Path | None, **options: Unpack[ConfigOptions]) -> Non
     click.echo(f"{len(written) - 1} lines are in {file}", err=True)
 
 
-@command.command("import", epilog=show_examples("sessions import main.jsonl --as agent:main:copy"))
+@command.declare("import", "sessions import main.jsonl --as agent:main:copy", options=config_options)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "key", metavar="KEY", help="The session to make; else the one named in the file.")
-@config_options
 def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> None:
     """Bring back a session that `export` wrote. All of it is checked before any of it is kept."""
     try:
@@ -125,10 +119,9 @@ def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> No
     click.echo(f"{made['lines']} lines are in {name}; go on with `toolcrib run ... --session {name}`", err=True)
 
 
-@command.command("switch", epilog=show_examples("sessions switch agent:main:main openai:gpt-5"))
+@command.declare("switch", "sessions switch agent:main:main openai:gpt-5", options=config_options)
 @click.argument("key")
 @click.argument("model")
-@config_options
 def switch(key: str, model: str, **options: Unpack[ConfigOptions]) -> None:
     """Let MODEL answer in a session from its next turn on; `default` goes back to the configured one."""
     told = _ask_about(options, key, "sessions.switch", model=model)
@@ -136,9 +129,8 @@ def switch(key: str, model: str, **options: Unpack[ConfigOptions]) -> None:
     click.echo(f"{told['model']} answers in {told['key']} {when}", err=True)
 
 
-@command.command("delete", epilog=show_examples("sessions delete agent:main:copy"))
+@command.declare("delete", "sessions delete agent:main:copy", options=config_options)
 @click.argument("key")
-@config_options
 def delete(key: str, **options: Unpack[ConfigOptions]) -> None:
     """Forget a session, and the logs of agents that it called. The record of its calls stays."""
     many = len(_ask_about(options, key, "sessions.delete")["called"])

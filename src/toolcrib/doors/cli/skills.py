@@ -53,7 +53,7 @@ def _find_plugins(options: ConfigOptions) -> _Rows:
     return rows, list(map(str, broken))
 
 
-def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Callable[..., _Rows]) -> click.Group:
+def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Callable[..., _Rows]) -> CommandGroup:
     """Return the commands for one kind of folder; `marker` is the file that makes a folder one of the kind."""
     group = CommandGroup(f"{kind}s")
 
@@ -128,9 +128,8 @@ plugins = _make_group("plugin", MANIFEST, lambda folder: read_manifest(folder / 
 plugins.help = "List, add and remove plugins; the configuration turns one on by its name, in plugins.allow."
 
 
-@command.command("show", epilog=show_examples("skills show pdf-forms"))
+@command.declare("show", "skills show pdf-forms", options=json_options)
 @click.argument("name")
-@json_options
 def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one skill as a model reads it."""
     rows = {row["name"]: row for row in _find_skills(options)[0]}

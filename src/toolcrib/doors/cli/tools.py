@@ -25,7 +25,6 @@ from ._options import (
     parse_args,
     require_tool,
     service_options,
-    show_examples,
 )
 
 _CALL = """\b
@@ -40,8 +39,7 @@ def command() -> None:
     """List, show and call tools."""
 
 
-@command.command("list", epilog=show_examples("tools list", "tools list --config examples/crib.yaml --json"))
-@service_options
+@command.declare("list", "tools list", "tools list --config examples/crib.yaml --json")
 def list_(**options: Unpack[JsonOptions]) -> None:
     """List every tool that exists, whoever may use it."""
     found = _list_registered(options)
@@ -59,9 +57,8 @@ def list_(**options: Unpack[JsonOptions]) -> None:
     print_table(("tool", "group", "kind", "source", "runs", "description"), rows)
 
 
-@command.command("show", epilog=show_examples("tools show exec", "tools show dice --config examples/crib.yaml --json"))
+@command.declare("show", "tools show exec", "tools show dice --config examples/crib.yaml --json")
 @click.argument("name")
-@service_options
 def show(name: str, **options: Unpack[JsonOptions]) -> None:
     """Show one tool: description, effects and parameters."""
     known = {tool["name"]: tool for tool in _list_registered(options)["tools"]}
@@ -106,12 +103,11 @@ def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOp
     return 0 if told["status"] != "error" else 1
 
 
-@command.command("complete", epilog=show_examples("tools complete job-17 'it is 42'"))
+@command.declare("complete", "tools complete job-17 'it is 42'")
 @click.argument("handle")
 @click.argument("text")
 @click.option("--error", "is_error", is_flag=True, help="It failed, and TEXT says why.")
 @click.option("--session", default="", help="Where the call was made, where several wait under one handle.")
-@service_options
 def complete(handle: str, text: str, is_error: bool, session: str, **options: Unpack[JsonOptions]) -> None:
     """Complete the call that is pending under HANDLE: its turn goes on with TEXT."""
     said = {"handle": handle, "content": text, "isError": is_error, "sessionKey": session}
