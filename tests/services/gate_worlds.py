@@ -307,7 +307,7 @@ class House:
         self.standing = CurrentVerdicts(self.approvals, self.quotas)
         core: Any = SimpleNamespace(
             find=lambda kind: self.standing,
-            belt_of=lambda caller: self.belt(),
+            belt_of=lambda caller, sources: self.belt(),
             assign_model=lambda caller, model: caller,
             is_owner=lambda caller: False,
             later_of=lambda caller: {},

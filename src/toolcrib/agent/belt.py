@@ -25,6 +25,7 @@ from toolcrib.registry.catalog import DERIVED_GROUPS, Catalog
 _Json = Mapping[str, Any]
 _WHOLE_PATH = re.compile(r'"(?:\s|\\[a-z0-9]+)*[/~]')  # in JSON, where other blanks than a space are escaped
 T = TypeVar("T")
+_REACHED = ("paths", "urls", "recipients", "commands")  # the parameters of a tool that say what a call reaches
 _BOUNDED: Mapping[bool, Any] = {False: "nowhere", True: "direct"}  # guests, as it was told before they were elsewhere
 
 
@@ -114,11 +115,14 @@ def catalog_from(snapshot: list[_Json]) -> Catalog:
             optional=each["optional"],
             requires=tuple(each["requires"]),
         )
-        tools[tool.name] = replace(tool, source=each["source"], other_names=tuple(each.get("otherNames", ())))
+        reached = {kind: tuple(names) for kind, names in each.get("reached", {}).items()}
+        names = tuple(each.get("otherNames", ()))
+        tools[tool.name] = replace(tool, source=each["source"], other_names=names, **reached)
     return Catalog(tools)
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
+    reached = {kind: names for kind in _REACHED if (names := getattr(tool, kind))}
     return {
         "name": tool.name,
         "source": tool.source,
@@ -128,6 +132,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
         "optional": tool.optional,
         "requires": list(tool.requires),
         **({"otherNames": list(tool.other_names)} if tool.other_names else {}),
+        **({"reached": reached} if reached else {}),
     }
 
 

@@ -56,7 +56,8 @@ def _difference_by_arguments(judged: _Json, belts: Belts) -> str:
     """Return how a judgement about arguments differs from what follows from the rules and what they looked at."""
     seen = judged["seen"]
     belt = belts.belt_for(_caller_from(seen["caller"]))
-    tool = replace(belts.catalog.tools[seen["tool"]], paths=tuple(seen["paths"]), urls=tuple(seen["urls"]))
+    tool = belts.catalog.tools[seen["tool"]]
+    tool = replace(tool, paths=(*tool.paths, *seen["paths"]), urls=(*tool.urls, *seen["urls"]))
     rules = belt.rules_about and belt.rules_about(tool)
     found = rules.judge(seen["values"]) if rules else None
     derived = {name: getattr(found, name, None) for name in ("decision", "rule", "origin", "reason")}
