@@ -59,10 +59,18 @@ class World:
         return state
 
 
-async def settled() -> None:
-    """Let what waits for the end of commands hear of it."""
+async def begun() -> None:
+    """Let a poll begin to wait."""
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+async def end(world: World, running: FakeRunning, code: int = 0) -> None:
+    """End the only command that runs, and wait until it counts as ended."""
+    running.ends(code)
+    async with asyncio.timeout(60):
+        while any(each["status"] == "running" for each in (await world.rpc()("process.list", {}))["sessions"]):
+            await asyncio.sleep(0)
 
 
 async def test_what_was_permitted_is_started_word_for_word() -> None:
@@ -261,11 +269,11 @@ async def test_a_poll_waits_for_output_or_the_end() -> None:
     world = World({"cat": FakeRun(code=None)})
     id, running = await world.background("cat")
     task = asyncio.create_task(world.ask("poll", id, wait=60))
-    await settled()
+    await begun()
     running.prints("now\n")
     assert (await task)["text"] == "now\n"
     task = asyncio.create_task(world.ask("poll", id, wait=60))
-    await settled()
+    await begun()
     running.ends(3)
     assert (await task)["exitCode"] == 3
 
@@ -357,8 +365,7 @@ async def test_clear_forgets_what_ended_and_remove_ends_what_runs() -> None:
 async def test_who_started_a_command_hears_of_its_end_once() -> None:
     world = World({"make": FakeRun(code=None), "ls": ""})
     id, running = await world.background("make")
-    running.ends(2)
-    await settled()
+    await end(world, running, code=2)
     (notice,) = (await world.run("ls"))["notices"]
     assert (notice["sessionId"], notice["name"], notice["sentence"]) == (id, "make", "exited with code 2")
     assert (await world.run("ls"))["notices"] == []
@@ -396,8 +403,7 @@ async def test_ended_commands_are_kept_for_a_time_and_not_too_many() -> None:
     for world.now in (1.0, 2.0, 3.0):
         id, running = await world.background("ls")
         ids.append(id)
-        running.ends()
-        await settled()
+        await end(world, running)
     listed = await world.rpc()("process.list", {})
     assert {each["sessionId"] for each in listed["sessions"]} == set(ids[1:])
     world.now = 62.5
