@@ -115,7 +115,7 @@ def catalog_from(snapshot: list[_Json]) -> Catalog:
             optional=each["optional"],
             requires=tuple(each["requires"]),
         )
-        reached = {kind: tuple(names) for kind, names in each.get("reached", {}).items()}
+        reached: dict[str, Any] = {kind: tuple(names) for kind, names in each.get("reached", {}).items()}
         names = tuple(each.get("otherNames", ()))
         tools[tool.name] = replace(tool, source=each["source"], other_names=names, **reached)
     return Catalog(tools)
