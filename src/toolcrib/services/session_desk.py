@@ -30,7 +30,6 @@ _LEFT_OUT = "What was said before was left out here."
 
 Limit = Annotated[int, Field(ge=1, le=10_000)]
 KeyText = Annotated[str, Field(min_length=1, max_length=255)]
-Label = Annotated[str, Field(min_length=1, max_length=_LABEL_CHARS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,10 @@ _MIN_KNOWN_BYTES = 16  # content that is shorter may be the same by chance, so t
 _MAX_WALKED, _MAX_CHANGED = 200_000, 2_000  # files
 WHOLE_FOLDER = -1
 _WORD, _MIN_SENTENCE_WORDS = re.compile(r"[^\W\d_]+"), 4
+_MAX_REPOSITORY_BYTES = 1 << 24
+_KNOWN = re.compile(
+    rb"refs/(\S+)|\0(.)([^\0]+)(?=\0)", re.DOTALL
+)  # a branch, or how long the name of a file is, and it
 _MIN_SENTENCE_BYTES = 20  # of letters without a break, as some write without any
 
 
@@ -122,6 +126,7 @@ def list_files(root: str, since: int = 0) -> Iterator[tuple[str, int]]:
     ahead, walked = [(root, False)], 0
     while ahead:
         folder, is_moved = ahead.pop()
+        before = walked
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 walked += 1
@@ -137,6 +142,8 @@ def list_files(root: str, since: int = 0) -> Iterator[tuple[str, int]]:
                         yield entry.path, WHOLE_FOLDER
                 elif (stat.S_ISREG(about.st_mode) or entry.is_symlink()) and (is_moved or about.st_ctime_ns >= since):
                     yield entry.path, about.st_size
+            if walked == before and (is_moved or os.stat(folder).st_ctime_ns >= since):  # noqa: PTH116
+                yield folder, 0  # which may have a name that says something
 
 
 def _holds_changed(folder: str, since: int) -> bool:
@@ -175,14 +182,29 @@ def is_wordy(path: str) -> bool:
 
 
 def read_name(path: str) -> str:
-    """Return what a listing shows of a path: a link with where it leads."""
-    return f"{path}/{os.readlink(path)}" if os.path.islink(path) else path  # noqa: PTH114, PTH115
+    """Return what a listing shows of a path: a link with where it leads, a repository with its branches and files."""
+    if os.path.islink(path):  # noqa: PTH114
+        return f"{path}/{os.readlink(path)}"  # noqa: PTH115
+    return "/".join((path, *_list_repository(path))) if path.endswith("/.git") else path
+
+
+def _list_repository(folder: str) -> Iterator[str]:
+    """Yield the names of branches, and of files that are gone and still known."""
+    for name in ("HEAD", "packed-refs", "index"):
+        with suppress(OSError), open(f"{folder}/{name}", "rb") as file:  # noqa: PTH123
+            for ref, size, path in _KNOWN.findall(file.read(_MAX_REPOSITORY_BYTES)):
+                is_gone = not os.path.lexists(os.fsencode(folder[:-4]) + path)
+                if ref or (is_gone and size == bytes([min(len(path), 255)])):
+                    yield os.fsdecode(ref or path)
+    yield from (name for _, _, names in os.walk(f"{folder}/refs") for name in names)
 
 
 def read_digest(path: str) -> str:
-    """Return what the content of a file is known by; of a link it is where that leads."""
+    """Return what the content of a file is known by; of a link it is where that leads, and nothing of a folder."""
     if os.path.islink(path):  # noqa: PTH114
         return hash_bytes(os.fsencode(os.readlink(path)))  # noqa: PTH115
+    if os.path.isdir(path):  # noqa: PTH112
+        return ""
     with open(path, "rb") as file:  # noqa: PTH123
         return hashlib.file_digest(file, "sha256").hexdigest()
 

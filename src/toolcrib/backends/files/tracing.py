@@ -166,7 +166,7 @@ def list_below(disk: Disk, path: str, *, names: bool = False) -> tuple[str, ...]
         own = row.path.removeprefix(f"{disk.beneath.path}/")
         if disk.is_foreign(own) or (names and not is_wordy(f"{own}{read_name(row.path)[len(row.path) :]}")):
             continue
-        if row.size == WHOLE_FOLDER or at >= _MAX_HASHED:
+        if row.size == WHOLE_FOLDER or at >= _MAX_HASHED or not (row.size or row.digest):
             found[f"file:{own} after {row.source}"] = None
         elif os.path.lexists(row.path):
             found |= dict.fromkeys(trace(disk, (own,), names=names))

@@ -79,6 +79,8 @@ _DOUBTS = {
 _UNREADABLE = "the shell grammar cannot make sense of it"
 _CONTROLS = "it holds a control character"
 _UNREAD = (_UNREADABLE, _CONTROLS, _DOUBTS["comment"])
+# about words alone: which commands there are, and which of their words are literal, is told all the same
+TOLD_DOUBTS = frozenset(_DOUBTS[each] for each in ("&", "file_redirect", "negated_command", "simple_expansion", "word"))
 
 
 class FoundCommand(NamedTuple):

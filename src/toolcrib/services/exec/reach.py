@@ -4,7 +4,8 @@ Of a program that is known to show no more than it names, only what it names cou
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,8 +15,10 @@ from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ToolError
 from toolcrib.define.taint import join_sources
 from toolcrib.policy.command import Judgement
-from toolcrib.policy.command.parse import FoundCommand
+from toolcrib.policy.command.options import OddUseError, names
+from toolcrib.policy.command.parse import TOLD_DOUBTS, FoundCommand
 from toolcrib.policy.command.permit import follow
+from toolcrib.policy.command.programs import READERS, check
 from toolcrib.policy.command.rules import base_name
 
 from .binding import MAX_HASHED_BYTES, list_words, look_at_files
@@ -23,21 +26,20 @@ from .process import CommandReach
 from .repository import find_inside, read_inside
 
 # what shows no file's content, and no name that is not named
-_SILENT = frozenset({
-    ":", "[", "basename", "cd", "date", "dirname", "echo", "export", "false", "free", "id", "nproc", "printf", "pwd",
-    "sleep", "test", "true", "uname", "uptime", "wait", "whoami",
-})  # fmt: skip
-_LISTERS = frozenset({"df", "du", "file", "find", "ls", "realpath", "readlink", "stat", "tree"})  # names, no content
+_SILENT = names(
+    ": [ basename cd date dirname echo export false free id nproc printf pwd sleep test true uname uptime wait whoami"
+)
+_LISTERS = frozenset({"df", "du", "find", "ls", "readlink", "realpath", "stat", "tree"})  # names, no content
 _WALKERS = frozenset({"du", "find", "tree"})  # also what is below
-_LISTING_GIT = frozenset({"branch", "ls-files", "remote", "rev-parse", "status"})
-_READERS = frozenset({
-    "base64", "cat", "chmod", "cmp", "cp", "cut", "diff", "egrep", "fgrep", "grep", "gunzip", "gzip", "head", "jq",
-    "ln", "md5sum", "mkdir", "mv", "nl", "od", "rg", "rm", "rmdir", "sha1sum", "sha256sum", "sort", "tac",
-    "tail", "touch", "tr", "uniq", "unzip", "wc", "xxd", "zcat", "zip",
-})  # fmt: skip
+_LISTING_GIT = frozenset({"branch", "ls-files", "rev-parse", "status"})
+_READERS = READERS | names(
+    """base64 chmod cmp cp egrep fgrep file gunzip gzip ln md5sum mkdir mv nl od rm rmdir sha1sum sha256sum tac touch
+    unzip xxd zcat zip"""
+)
 _SEARCHES = frozenset({"egrep", "fgrep", "grep", "rg"})  # the folder where they are, when they name none
+_PLAIN_LINE = re.compile(r"[ !\"$-'*-;=-Z\]^_a-z|~]*")  # in which nothing is hidden behind the first doubt about it
 _SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib", "/opt/", "/proc/", "/sbin/", "/sys/", "/usr/")
-_STARTS = ("-exec", "-ok", "-fprint", "--compress-program", "--pre")  # options that run or write something
+_STARTS = ("-exec", "-ok", "-fprint", "-files0", "--compress-program", "--pre")  # options that run or write something
 
 
 class FileTracer(Protocol):
@@ -66,31 +68,39 @@ def find_reach(
     tracer: FileTracer, terms: Any, judgement: Judgement, permit: Any, taint: Iterable[str], target: Any
 ) -> CommandReach:
     """Return what a command may read, where it starts, and after its turn has read from these sources."""
-    kinds = {_classify(words) for words in _follow(judgement)} or {"opaque"}
-    words = list(list_words(judgement, permit.line))
-    if judgement.doubt or any(word.startswith(("/dev/tcp", "/dev/udp")) for word in words):
-        kinds.add("opaque")
+    commands = list(_follow(judgement))
+    shown, words = [_classify(each) for each in commands], list(list_words(judgement, line := permit.line))
+    kinds = {kind for kind, _ in shown} or {"opaque"}
+    is_told = not judgement.doubt or (judgement.doubt in TOLD_DOUBTS and _PLAIN_LINE.fullmatch(line))
+    kinds |= {"read"} if ">" in line else set()  # what was there may stay
     root, foreign, is_host = os.path.realpath(terms.root), tracer.list_foreign(terms), target.is_host
     start = _find_inside(root, "", permit.cwd) or "."
     named = {each for each in (_find_inside(root, permit.cwd, word) for word in words) if each is not None}
-    if is_host and kinds & {"read", "search"} and any(_is_anybodys(root, permit.cwd, word) for word in words):
+    is_open = any(None in command.argv for command in judgement.commands)  # with words that a shell fills in
+    if is_host and kinds & {"read", "search"}:
+        leads_out = is_open and re.search(r"[$~]|\.\.|(?:^|[\s=>])/", line)
+        is_told = is_told and not leads_out and not any(_is_anybodys(root, permit.cwd, each) for each in words)
+    if not is_told or any(word.startswith(("/dev/tcp", "/dev/udp")) for word in words):
         kinds.add("opaque")
     hidden = [each for each in foreign if not any(_is_at(path, each) for path in (*named, start))]
-    is_open = any(None in command.argv for command in judgement.commands)  # with words that a shell fills in
-    is_all = "opaque" in kinds or is_open or any(each.strip("/") in (".", "..") for each in permit.line.split())
     found = {each for each in named if os.path.lexists(os.path.join(root, each))}  # noqa: PTH118
-    looks_around = kinds & {"search", "walk", "names"} and not found
-    reached = found | ({"."} if is_all else {start} if looks_around else set())
+    moves = [each[1:] for each in commands if each[:1] == ("cd",)]
+    is_lost = any(len(each) != 1 or _find_inside(root, permit.cwd, each[0]) not in found for each in moves)
+    is_lost |= bool(moves and (".." in line or "CDPATH" in line))
+    is_all = is_lost or is_open or "opaque" in kinds or any(each.strip("/") in (".", "..") for each in line.split())
+    reached = dict.fromkeys([*found, *(["."] if is_all else [])], not kinds & {"opaque", "search", "read"})
+    for kind, paths in shown:
+        if paths is None or (not paths and kind in ("search", "walk", "names")):
+            place = "." if paths is None else start
+            reached[place] = kind in ("walk", "names") and reached.get(place, True)
     # nothing keeps a command on the host from looking into them
-    below = [each for each in foreign if is_host and any(path == "." or _is_at(each, path) for path in reached)]
-    shows_names = kinds & {"opaque", "search", "walk", "read"}
-    shown = (each for each in foreign if each not in hidden or (each in below and shows_names))
-    sources = dict.fromkeys(f"file:{each}/" for each in shown)
+    deep = [path for path, only_names in reached.items() if is_host and (not only_names or "walk" in kinds)]
+    below = [each for each in foreign if any(path == "." or _is_at(each, path) for path in deep)]
+    sources = dict.fromkeys(f"file:{each}/" for each in foreign if each not in hidden or each in below)
     if "opaque" in kinds and (is_host or target.limits.network):
         sources["exec:host" if is_host else "exec:network"] = None
-    names = not kinds & {"opaque", "search", "read"}
-    for path in reached:
-        sources |= dict.fromkeys(tracer.trace(terms, path, names=names))
+    for path, only_names in reached.items():
+        sources |= dict.fromkeys(tracer.trace(terms, path, names=only_names))
     shut = (each for each in tracer.list_shut(terms) if not any(_is_at(each, folder) for folder in hidden))
     covered = tuple(f"{root}/{each}" for each in (*hidden, *shut))
     told = tuple(escape_unprintable(each) for each in sources)
@@ -104,7 +114,7 @@ def ask_about_secrets(
 ) -> Judgement:
     """Return a judgement, and where it lets a command run that names and may show a file with a secret which `redact`
     would hide, the question whether it may."""
-    kinds = {_classify(words) for words in _follow(judgement)}
+    kinds = {_classify(words)[0] for words in _follow(judgement)}
     if redact is None or judgement.decision != "run" or kinds <= {"silent", "names", "walk"}:
         return judgement
     open_inside = partial(tracer.open_inside, root)
@@ -124,20 +134,33 @@ def _follow(judgement: Judgement) -> Iterator[tuple[str, ...]]:
         yield tuple(word or "" for word in words or ())
 
 
-def _classify(words: tuple[str, ...]) -> str:
+def _classify(words: tuple[str, ...]) -> tuple[str, Collection[str] | None]:
     """Return what a command shows: nothing (`silent`), `names`, also below (`walk`), contents of what it names (`read`)
-    or of what is below that (`search`), or anything (`opaque`).
+    or of what is below that (`search`), or anything (`opaque`); and the paths that it names, as far as that is known:
+    None where it may look at all of the workspace.
     """
     name = base_name(words[0]) if words and ("/" not in words[0] or words[0].startswith(("/usr/bin/", "/bin/"))) else ""
-    if not name or any(word.startswith(_STARTS) for word in words[1:]):
-        return "opaque"
-    if name in _SILENT:
-        return "silent"
-    if name in _LISTERS or (name == "git" and words[1:2] and words[1] in _LISTING_GIT):
-        return "walk" if name in _WALKERS or any(word[:1] == "-" and "R" in word for word in words[1:]) else "names"
-    if name in _SEARCHES and (name == "rg" or any(word[:1] == "-" and "r" in word.lower() for word in words[1:])):
-        return "search"
-    return "read" if name in _READERS else "opaque"
+    args, named = words[1:], dict[str, str]()
+    if not name or any(word.startswith(_STARTS) for word in args):
+        return "opaque", None
+    if name == "git":
+        shows_content = any(re.match("-[^-]*v|--[fv]", each) for each in args)
+        return "walk" if args and args[0] in _LISTING_GIT and not shows_content else "opaque", None
+    if name in ("date", "du", "file", "tree") and any(re.match("-[^-]*f|--f", each) for each in args):
+        return "search", None  # what they show stands in a file
+    if name in READERS:
+        try:
+            check(name, args, lambda path: bool(named.setdefault(path, ".")))  # which takes note of it
+        except OddUseError:
+            return "opaque" if name in ("jq", "rg", "sed") else "search", None
+    if name == "find":
+        named = {word: "." for word in args[:1] if word[:1] not in ("", "-", "(", "!")}
+    options = [word for word in args if word[:1] == "-"]
+    if name in _SEARCHES and (name == "rg" or any("r" in word.lower() for word in options)):
+        return "search", named
+    if name in _LISTERS:
+        return "walk" if name in _WALKERS or any("R" in word for word in options) else "names", named
+    return "silent" if name in _SILENT else "read" if name in _READERS else "opaque", named
 
 
 def _find_inside(root: str, folder: str, word: str) -> str | None:
