@@ -83,7 +83,7 @@ def decisions(crib: Crib, caller: Caller) -> list[tuple[str, str]]:
     kinds = [("opened", encode_grounds(belt.grounds))]
     for name in NAMES:
         verdict = belt.verdicts.get(canonical(name) or "")
-        reason = verdict.reason if verdict else no_such_tool(name, belt)
+        reason = verdict.reason if verdict else no_such_tool(name, belt.tools)
         call = Call(id="c", name=name, key=name)
         kinds.append(body_of(Decided(call, caller, verdict, reason, belt.grounds)))
     return kinds

@@ -10,7 +10,7 @@ import orjson
 
 from toolcrib.define import event as events
 from toolcrib.define.gateway import ServiceAsk, follow_run
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call, Message, join_text
 from toolcrib.define.result import Result, Text
 from toolcrib.define.verdict import Verdict
 
@@ -56,11 +56,11 @@ def event_json(event: events.Event) -> dict[str, Any]:  # noqa: C901  one row fo
             told = {"type": "tool_finished", "id": call.id, "tool": call.name, "result": result.to_json()}
             return {**told, "markdown": True} if markdown else told
         case events.TurnStarted(session=session, model=model, message=message):
-            return {"type": "turn_started", "session": session, "model": model, "message": _words(message)}
+            return {"type": "turn_started", "session": session, "model": model, "message": join_text(message)}
         case events.Retrying(attempt=attempt, seconds=seconds, error=error):
             return {"type": "retrying", "attempt": attempt, "seconds": round(seconds, 3), "error": error}
         case events.Received(message=message):
-            return {"type": "received", "message": _words(message)}
+            return {"type": "received", "message": join_text(message)}
         case events.Compacted(before=before, after=after):
             return {"type": "compacted", "before": before, "after": after}
         case events.Warned(sentence=sentence):
@@ -111,7 +111,3 @@ _PLAIN_EVENTS: Mapping[str, Callable[..., events.Event]] = {
 
 def _call(call: Call) -> dict[str, Any]:
     return {"id": call.id, "tool": call.name, "args": dict(call.args)}
-
-
-def _words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))

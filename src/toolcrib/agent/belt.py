@@ -239,7 +239,7 @@ class Belts:
         for written in only:
             name = canonical(written)
             if name is None or name not in known:
-                raise CribError(f"only: {_explain_unknown(written, known)}")
+                raise CribError(f"only: {no_such_tool(written, known)}")
             names[name] = written
         return self._narrow(profile, tuple(names), bounds)
 
@@ -313,12 +313,8 @@ class Belts:
         return Grounds(partial(policy_snapshot, catalog, self.settings, self._host))
 
 
-def no_such_tool(name: str, belt: Selection) -> str:
-    """Return why a call by a name that no tool has is refused."""
-    return _explain_unknown(name, belt.tools)
-
-
-def _explain_unknown(name: str, known: Iterable[str]) -> str:
+def no_such_tool(name: str, known: Iterable[str]) -> str:
+    """Return why a name that no tool has is refused."""
     close = nearest(name, known, 3)
     hint = f"; the nearest are {', '.join(close)}" if close else ""
     return f"there is no tool {name[:_NAME_CHARS]!r}{hint}"

@@ -18,10 +18,10 @@ from toolcrib.adapter.fence import cut_fenced, fence, new_token
 from toolcrib.define.caller import Caller
 from toolcrib.define.event import Compacted, Event, Usage
 from toolcrib.define.log import Shortened
-from toolcrib.define.message import Message, Thinking
+from toolcrib.define.message import Message, describe_content
 from toolcrib.define.model import History, Model, Request, estimate
 from toolcrib.define.names import canonical
-from toolcrib.define.result import Image, Text
+from toolcrib.define.result import Text
 
 from .hooks import Moments
 from .retry import Retries, ignore, reply_to
@@ -56,7 +56,7 @@ def transcript(messages: Iterable[Message], longest: int, *, notes: str = "") ->
     lines = [f"NOTES FROM BEFORE:\n{_indent(notes)}"] if notes else []
     names: dict[str, str] = {}
     for message in messages:
-        words = _message_text(message)
+        words = describe_content(message)
         match message.role:
             case "tool":
                 failed = " (failed)" if message.status == "error" else ""
@@ -144,16 +144,6 @@ def _paths(args: Mapping[str, Any]) -> list[str]:
     # a name with a line break in it would forge a list
     found = next((args[name] for name in _PATHS if isinstance(args.get(name), str)), "")
     return [found] if found and found.isprintable() else []
-
-
-def _message_text(message: Message) -> str:
-    pieces = []
-    for part in message.content:
-        if isinstance(part, Image):
-            pieces.append(f"[a picture, {part.mime}]")
-        elif not isinstance(part, Thinking):
-            pieces.append(part.text)
-    return "\n".join(pieces)
 
 
 def _indent(text: str) -> str:
@@ -349,19 +339,20 @@ def shortener(  # noqa: PLR0913  what a turn has, and all but four have a defaul
     return shorten
 
 
+def ask_about(record: str, task: str, system: str, longest: int) -> Request:
+    """Return a request for a reply of at most so many tokens about a conversation, in which no tool is called."""
+    asked = f"{fence(record, 'the conversation so far', new_token())}\n\n{task}"
+    history = History([Message(role="user", content=(Text(asked),))])
+    return Request(history=history, system=system, choice="none", longest=longest)
+
+
 async def _summarize(
     record: str, model: Model, bounds: _Bounds, seconds: float, retries: Retries | None
 ) -> tuple[str, Usage]:
     """Return what the model wrote, "" when it wrote nothing of use, and what that took."""
     if model.card.provider == "offline":  # it follows rules, and none of them is to summarise
         return "", Usage()
-    asked = f"{fence(record, 'the conversation so far', new_token())}\n\n{_ASK}"
-    request = Request(
-        history=History([Message(role="user", content=(Text(asked),))]),
-        system=_SYSTEM,
-        choice="none",
-        longest=min(bounds.summary, model.card.longest or bounds.summary),
-    )
+    request = ask_about(record, _ASK, _SYSTEM, min(bounds.summary, model.card.longest or bounds.summary))
     try:
         async with asyncio.timeout(seconds):
             replied = await reply_to(request, model, ignore, retries or Retries(tries=2))

@@ -161,7 +161,7 @@ async def _prepare(
     if slot:
         await slot.wait_checked()
     # 2: nothing runs before it is written down that it may
-    why = verdict.reason if verdict else no_such_tool(call.name, belt)
+    why = verdict.reason if verdict else no_such_tool(call.name, belt.tools)
     tainted = ctx.course.taint = tuple(islice(pipeline.taint(), MAX_SOURCES))
     if writing := pipeline.record.write(_make_decided(call, ctx.caller, verdict, why, belt.grounds, tainted)):
         await wait_to_end(writing)

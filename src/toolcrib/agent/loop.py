@@ -35,7 +35,7 @@ from toolcrib.define.event import (
 )
 from toolcrib.define.later import LaterWaiter, PendingCall
 from toolcrib.define.log import Ended, Said
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call, Message, join_text
 from toolcrib.define.model import Choice, Effort, History, Model, Request
 from toolcrib.define.quota import Reservation
 from toolcrib.define.result import Result, Text
@@ -323,7 +323,7 @@ class Loop:
         self.history.append(message, replied.usage)
         self.journal.add(Said(message, replied.usage, cost))
         self._open = {call.key: CallInTurn(call) for call in calls}
-        self._text = "".join(part.text for part in message.content if isinstance(part, Text)) or self._text
+        self._text = join_text(message) or self._text
         self._emit(Replied(message, replied.usage, replied.error, replied.retry))
         return message
 

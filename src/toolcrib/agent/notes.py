@@ -14,16 +14,15 @@ from datetime import datetime
 from typing import Any
 
 from toolcrib.adapter.cut import cut
-from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Usage
 from toolcrib.define.files import NOWHERE, Change, Entry
-from toolcrib.define.message import Call, Message
-from toolcrib.define.model import History, Request
+from toolcrib.define.message import Call
+from toolcrib.define.model import History
 from toolcrib.define.ports import Workspace
-from toolcrib.define.result import Text
 
+from .compact import ask_about
 from .hooks import taint_guards
 from .invoke import invoke
 from .line import new_key
@@ -95,13 +94,7 @@ def gather_found(above: Loop | None) -> str:
 async def _ask_model(setup: TurnSetup, record: str) -> tuple[str, Usage]:
     """Return the lines that the model would keep, "" for none, and what that took."""
     model = setup.model
-    asked = f"{fence(record, 'the conversation so far', new_token())}\n\n{_ASK}"
-    request = Request(
-        history=History([Message(role="user", content=(Text(asked),))]),
-        system=_SYSTEM,
-        choice="none",
-        longest=min(_TOKENS, model.card.longest or _TOKENS),
-    )
+    request = ask_about(record, _ASK, _SYSTEM, min(_TOKENS, model.card.longest or _TOKENS))
     try:
         async with asyncio.timeout(_SECONDS):
             replied = await reply_to(request, model, ignore, replace(setup.retries, tries=1))

@@ -100,7 +100,7 @@ def _difference(decided: _Json, belt: Selection) -> str:
     name, written = decided["call"]["name"], decided.get("verdict")
     if isinstance(name, str):
         verdict = belt.verdicts.get(belt.find(name) or "")
-        reason = no_such_tool(name, belt)
+        reason = no_such_tool(name, belt.tools)
     else:  # cut: which tool it named is known from the verdict alone
         verdict = belt.verdicts.get(written["tool"]) if written else None
         reason = decided.get("reason", "")

@@ -16,7 +16,7 @@ from toolcrib.define.event import Event, TurnFinished, TurnStarted
 from toolcrib.define.later import PendingCall
 from toolcrib.define.log import Body, Line, Said, SessionHead, SessionStore, settings_after
 from toolcrib.define.memory import MemoryInTurn, TurnMemory
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call, Message, join_text
 from toolcrib.define.model import History
 from toolcrib.define.record import Record
 from toolcrib.define.result import Text
@@ -170,7 +170,7 @@ class Turns:
         message, system = request.message, setup.system
         if not request.resumes:
             message, system = await self._apply_hooks(request, setup.system, len(session.history))
-            asked = Declarations(setup.belt, setup.model.card).list_asked(_words(message))
+            asked = Declarations(setup.belt, setup.model.card).list_asked(join_text(message))
             message = replace(message, offers=asked)
             session.history.append(message)
             journal.add(Said(message))
@@ -207,7 +207,7 @@ class Turns:
         """Return the message and the system prompt as the hooks leave them."""
         moments, caller = self._moments, request.caller
         message = replace(request.message, at=request.message.at or self._now())
-        words = _words(message)
+        words = join_text(message)
         await moments.tell("message_received", caller, content=words)
         if "before_agent_start" in moments:
             said = await moments.apply("before_agent_start", caller, prompt=words, messages=messages)
@@ -227,7 +227,7 @@ class Turns:
                 made_at=self._now(),
                 changed_at=self._now(),
                 parents=request.caller.parents,
-                title=title_of(_words(request.message)),
+                title=title_of(join_text(request.message)),
                 source=join_sources(sources_of([request.message])),
             )
         )
@@ -262,7 +262,3 @@ class Turns:
 def title_of(words: str) -> str:
     """Return what a new session is called until somebody names it: how it began."""
     return " ".join(words[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
-
-
-def _words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))

@@ -64,3 +64,14 @@ class Message:
     def plain_text(self) -> str:
         """Its words alone, one part to a line; pictures and thoughts are left out."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+
+def join_text(message: Message) -> str:
+    """Return the words of a message as one text, without a break between its parts."""
+    return "".join(part.text for part in message.content if isinstance(part, Text))
+
+
+def describe_content(message: Message) -> str:
+    """Return what a message shows, one part to a line: thoughts are left out, and a picture is said to be one."""
+    parts = (part for part in message.content if not isinstance(part, Thinking))
+    return "\n".join(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text for part in parts)

@@ -14,7 +14,7 @@ from toolcrib.adapter.fence import cut_fenced
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import Labelled, Said, SessionHead, SessionStore, Shortened, trace_messages
-from toolcrib.define.message import Message, Thinking
+from toolcrib.define.message import Message, describe_content
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
 from toolcrib.define.session import agent_from_key, to_agent, to_thread_key
@@ -85,7 +85,7 @@ class SessionDesk:
                 row["derivedTitle"] = name or None
             sources += [head.source] if head.title else []
             if query.includeLastMessage and (last := (await self._trace(head.key))[-1:]):
-                row["lastMessagePreview"] = cut_fenced(_plain(last[0][0]), _PREVIEW_CHARS)
+                row["lastMessagePreview"] = cut_fenced(describe_content(last[0][0]), _PREVIEW_CHARS)
                 sources += last[0][1]
             rows.append(row)
         return {"ts": int(time.time() * 1000), "count": len(rows), "sessions": rows} | describe_sources(sources)
@@ -93,10 +93,11 @@ class SessionDesk:
     async def _find_beginning(self, head: SessionHead) -> str:
         """Return the first words of a session, "" while there are none: what one without a title is called."""
         if not (found := self._beginnings.get(id := session_id(head), "")):
-            said = (_plain(each)[:_LABEL_CHARS] for each in await self._messages(head.key) if each.role == "user")
+            history = (await self._sessions.read_standing(head.key)).history
+            asked = (describe_content(each)[:_LABEL_CHARS] for each in history if each.role == "user")
             if len(self._beginnings) >= _MAX_BEGINNINGS:
                 self._beginnings.clear()
-            found = self._beginnings[id] = next(said, "")
+            found = self._beginnings[id] = next(asked, "")
         return found
 
     @rpc("chat.history", clients="read", shared=True, why="own")
@@ -114,7 +115,7 @@ class SessionDesk:
         messages = (await self._trace(head.key))[:before]
         for message, sources in messages[: -limit - 1 : -1]:
             row = _render(message) | describe_sources(sources)
-            left -= len(_plain(message))
+            left -= len(describe_content(message))
             if left < 0:
                 break
             for part in message.content if pictures else ():
@@ -144,7 +145,7 @@ class SessionDesk:
                 previews.append({"key": key, "status": "missing", "items": list[Any]()})
                 continue
             last = (await self._trace(head.key))[-limit:]
-            items = [{"role": each.role, "text": cut_fenced(_plain(each), maxChars)} for each, _ in last]
+            items = [{"role": each.role, "text": cut_fenced(describe_content(each), maxChars)} for each, _ in last]
             previews.append({"key": key, "status": "ok" if items else "empty", "items": items})
             sources += chain.from_iterable(each for _, each in last)
         return {"ts": int(time.time() * 1000), "previews": previews} | describe_sources(sources)
@@ -245,9 +246,6 @@ class SessionDesk:
         traced = trace_messages(standing.history, key, standing.path)
         return list(zip(standing.history, traced, strict=True))
 
-    async def _messages(self, key: str) -> list[Message]:
-        return list((await self._sessions.read_standing(key)).history)
-
 
 def _matches(head: SessionHead, query: SessionQuery, name: str) -> bool:
     is_recent = query.activeMinutes is None or head.changed_at >= time.time() - query.activeMinutes * 60
@@ -262,13 +260,8 @@ def _is_question(body: Any) -> bool:
     return isinstance(body, Said) and body.message.role == "user"
 
 
-def _plain(message: Message) -> str:
-    parts = (part for part in message.content if not isinstance(part, Thinking))
-    return "\n".join(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text for part in parts)
-
-
 def _render(message: Message) -> dict[str, Any]:
-    content: list[Mapping[str, Any]] = [{"type": "text", "text": _plain(message)}]
+    content: list[Mapping[str, Any]] = [{"type": "text", "text": describe_content(message)}]
     for call in message.calls:
         content.append({"type": "toolCall", "id": call.id, "name": call.name, "arguments": dict(call.args)})
     told: dict[str, Any] = {"role": message.role, "content": content}

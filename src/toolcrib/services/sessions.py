@@ -17,7 +17,7 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.event import Usage
 from toolcrib.define.later import PendingCall
 from toolcrib.define.log import Body, Ended, Line, SessionHead, SessionStore, Switched, trace_messages
-from toolcrib.define.message import Call, Message, Thinking
+from toolcrib.define.message import Call, Message, describe_content
 from toolcrib.define.model import History
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
@@ -347,8 +347,7 @@ def session_id(head: SessionHead) -> str:
 
 
 def _render_row(message: Message, chars: int) -> dict[str, Any]:
-    shown = (part for part in message.content if not isinstance(part, Thinking))
-    text = "\n".join(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text for part in shown)
+    text = describe_content(message)
     row: dict[str, Any] = {"role": message.role, "text": cut_fenced(text, chars), "at": message.at}
     if len(text) > chars:
         row["cut"] = len(text)

@@ -12,9 +12,8 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
-from toolcrib.define.message import Message
+from toolcrib.define.message import Message, join_text
 from toolcrib.define.model import Effort
-from toolcrib.define.result import Text
 from toolcrib.define.session import agent_from_key
 from toolcrib.define.taint import join_sources, sources_of
 from toolcrib.define.turn import TurnHandle
@@ -156,7 +155,7 @@ def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:
                 state = "interrupted"
         elif isinstance(body, Said):
             state = state or "interrupted"
-            if body.message.role == "assistant" and (words := _words(body.message)):
+            if body.message.role == "assistant" and (words := join_text(body.message)):
                 return state, words[:_TEXT_CHARS]
     return state or "interrupted", ""
 
@@ -177,10 +176,6 @@ def _is_unfinished(lines: Sequence[Line]) -> bool:
     """Tell whether the last turn is one of an agent that has not said how it ended: a loop that did is not the end."""
     marks = (line.body.name for line in reversed(lines) if isinstance(line.body, Noted))
     return next((mark for mark in marks if mark in (WORKING, OUTCOME)), OUTCOME) == WORKING
-
-
-def _words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
 
 
 @dataclass(frozen=True, slots=True)
