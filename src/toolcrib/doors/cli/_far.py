@@ -50,12 +50,12 @@ class GatewayAddress(NamedTuple):
         with _dial(self.url) as asking:
             try:
                 asking.sendall(_head("POST", "/tools/invoke", self.url, self.token, len(body)) + body)
-                told = orjson.loads(_read_answer(asking)[1])
+                answer = orjson.loads(_read_answer(asking)[1])
             except (OSError, ValueError) as error:
                 raise CribError(f"the gateway hung up, and {tool[:64]} may have run ({error!r:.80})") from None
-        if "result" in told:
-            return dict(told["result"])
-        why = told["error"]
+        if "result" in answer:
+            return dict(answer["result"])
+        why = answer["error"]
         if why["code"] != "not_found":
             raise CribError(f"the gateway at {self.url} refuses it: {why['message']}")
         return describe_missing(tool, why["message"])
@@ -80,35 +80,35 @@ def call_plainly(words: Sequence[str]) -> int | None:
         return None
     try:
         gateway = find_gateway({}, here=True)
-        told = gateway.invoke(name, orjson.loads(text), "") if gateway else None
+        answer = gateway.invoke(name, orjson.loads(text), "") if gateway else None
     except (NoAnswerError, OSError, ValueError):  # nothing was sent; the command finds the words for it
         return None
     except (CribError, KeyboardInterrupt) as error:
         sys.stderr.write(f"toolcrib: {error if isinstance(error, CribError) else 'interrupted'}\n")
         return 2 if isinstance(error, CribError) else EXIT_INTERRUPTED
-    if told is None:
+    if answer is None:
         return None
     try:
         if is_json:
-            sys.stdout.write(f"{orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()}\n")
+            sys.stdout.write(f"{orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()}\n")
         else:
-            show_words(told)
+            show_words(answer)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read it has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         sys.stderr.write(f"toolcrib: could not finish ({error.strerror})\n")
         return 2
-    return 0 if told["status"] != "error" else 1
+    return 0 if answer["status"] != "error" else 1
 
 
-def show_words(told: Mapping[str, Any]) -> None:
+def show_words(answer: Mapping[str, Any]) -> None:
     """Print what came of a call: its words, and a line for each picture."""
-    for part in told["content"]:
+    for part in answer["content"]:
         text = part.get("text", "")
         if part["type"] == "image":
             text = f"[{part['mimeType']}, {len(base64.b64decode(part['data']))} bytes]"
-        out = sys.stderr if told["status"] == "error" and part["type"] != "image" else sys.stdout
+        out = sys.stderr if answer["status"] == "error" and part["type"] != "image" else sys.stdout
         code = out.encoding or "utf-8"
         out.write(f"{text.encode(code, 'backslashreplace').decode(code)}\n")
 
@@ -154,9 +154,9 @@ def read_address() -> tuple[str | None, str | None, str | None]:
     """Return where the gateway of this state folder is, None when none runs, the file that holds its token, and its
     folder, None where its configuration names another."""
     try:
-        told = orjson.loads((state_folder() / ADDRESS_FILE).read_bytes())
-        os.kill(told["pid"], 0)
-        return str(told["url"]), told["tokenFile"], told.get("folder")
+        address = orjson.loads((state_folder() / ADDRESS_FILE).read_bytes())
+        os.kill(address["pid"], 0)
+        return str(address["url"]), address["tokenFile"], address.get("folder")
     except (OSError, ValueError, KeyError, TypeError):
         return None, None, None
 
@@ -206,8 +206,8 @@ def write_address(url: str, token_file: Path | None, folder: Path | None) -> Pat
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{ADDRESS_FILE}.{os.getpid()}")
     kept = None if token_file is None else os.path.abspath(token_file)  # noqa: PTH100  a link stays one
-    told = {"url": url, "pid": os.getpid(), "tokenFile": kept, "folder": folder and str(folder)}
-    fresh.write_bytes(orjson.dumps(told))
+    address = {"url": url, "pid": os.getpid(), "tokenFile": kept, "folder": folder and str(folder)}
+    fresh.write_bytes(orjson.dumps(address))
     fresh.replace(path)
     return path
 

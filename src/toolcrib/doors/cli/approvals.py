@@ -92,16 +92,13 @@ def allow(id: str, **options: Unpack[_AllowOptions]) -> int:
 @click.option("--save", is_flag=True, help="Write it to the configuration, and say yes to the call that waits.")
 def always(id: str, save: bool, **options: Unpack[JsonOptions]) -> int:
     """Show what the configuration would have to say for the call of this question never to be asked about again."""
-    told = ask_owner(options, "approvals.propose", {"id": id}, told=True)
-    if options["as_json"]:
-        print_json(told)
-    else:
-        click.echo(told["diff"])
+    proposal = ask_owner(options, "approvals.propose", {"id": id}, told=True)
+    print_json(proposal) if options["as_json"] else click.echo(proposal["diff"])
     if not save:
         how = "the whole file anew, as JSON without comments, and keeps the one of now beside it (.bak)"
         click.echo(f"nothing is changed; --save writes {how}", err=True)
         return 0
-    ask_owner(options, "config.patch", {"raw": told["raw"], "baseHash": told["baseHash"]}, told=True)
+    ask_owner(options, "config.patch", {"raw": proposal["raw"], "baseHash": proposal["baseHash"]}, told=True)
     ask_owner(options, "approvals.answer", {"id": id, "answer": "once"}, told=True)
     click.echo("saved; the call that waits may run", err=True)
     return 0
@@ -191,21 +188,23 @@ class FarQuestions:
         events = self._gateway.events()  # before the first look, so that nothing falls between
         try:
             await self._look(listener)
-            async for event, told in events:
+            async for event, payload in events:
                 if event == "exec.approval.resolved":
-                    self._settle(listener, told["id"], "withdrawn" if told["decision"] == "withdrawn" else "spent")
+                    self._settle(
+                        listener, payload["id"], "withdrawn" if payload["decision"] == "withdrawn" else "spent"
+                    )
                 elif event in ("exec.approval.requested", "reconnected"):
                     await self._look(listener)
         except CribError as error:  # who follows the turn hears of it, too
             log.warning("questions of the gateway are not asked here any more: %s", error)
 
     async def _look(self, listener: QuestionListener) -> None:
-        waiting = {told["id"]: told for told in await self._gateway.ask("approvals.list")}
+        waiting = {row["id"]: row for row in await self._gateway.ask("approvals.list")}
         for id in [id for id in self._known if id not in waiting]:
             self._settle(listener, id, "expired")
-        for id, told in waiting.items():
+        for id, row in waiting.items():
             if id not in self._known:
-                self._known[id] = Question.from_json(told)
+                self._known[id] = Question.from_json(row)
                 listener(self._known[id])
 
     def _settle(self, listener: QuestionListener, id: str, state: State) -> None:

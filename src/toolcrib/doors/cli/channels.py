@@ -21,19 +21,19 @@ def command() -> None:
 @command.declare("status", "channels status", "channels status --json")
 def status(**options: Unpack[JsonOptions]) -> None:
     """Show every channel of the configuration, and what is wrong with it."""
-    told = ask_owner(options, "channels.status")
+    answer = ask_owner(options, "channels.status")
     if why := ask_owner(options, "status").get("notInForce"):
-        told["notInForce"] = why
+        answer["notInForce"] = why
     if options["as_json"]:
-        return print_json(told)
+        return print_json(answer)
     if why:
         click.echo(f"the configuration as it stands now is not in force: {why}", err=True)
-    if not told["channels"]:
+    if not answer["channels"]:
         click.echo("no channel is configured; write one: channels: {irc: {host: irc.example.org, nick: crib}}")
         return None
-    rows = [(row["channel"], row["state"], row["dmPolicy"], row.get("problem", "")) for row in told["channels"]]
+    rows = [(row["channel"], row["state"], row["dmPolicy"], row.get("problem", "")) for row in answer["channels"]]
     print_table(("channel", "", "who may write", "problem"), rows)
-    for row in told["channels"]:
+    for row in answer["channels"]:
         for each in row.get("invitations", ()):
             click.echo(
                 f"{row['channel']}: {escape(each['sender'])} invites to {escape(each['chat'])}; {each['problem']}"
@@ -44,11 +44,11 @@ def status(**options: Unpack[JsonOptions]) -> None:
 @command.declare("list", "channels list", "channels list --json")
 def list_kinds(**options: Unpack[JsonOptions]) -> None:
     """Show which channels there are, which are configured, and what each can do."""
-    told = ask_owner(options, "channels.list")
+    answer = ask_owner(options, "channels.list")
     if options["as_json"]:
-        return print_json(told)
+        return print_json(answer)
     rows = []
-    for row in told["channels"]:
+    for row in answer["channels"]:
         shows = [word for word in ("buttons", "cards", "media", "typing") if row.get(word)]
         rows.append((row["channel"], "yes" if row["configured"] else "", ", ".join([*row.get("actions", ()), *shows])))
     return print_table(("channel", "configured", "can"), rows)
@@ -66,15 +66,15 @@ def login(channel: str, request_code: str | None, code: str, pin: str, **options
     if (request_code or code or pin) and channel != "whatsapp":
         raise CribError(f"--request-code, --code and --pin are for whatsapp; {channel} is checked without them")
     if code:
-        told = ask_owner(options, "web.login.wait", {"code": code, "pin": pin})
+        answer = ask_owner(options, "web.login.wait", {"code": code, "pin": pin})
     elif request_code:
-        told = ask_owner(options, "web.login.start", {"method": request_code, "force": True})
+        answer = ask_owner(options, "web.login.start", {"method": request_code, "force": True})
     else:
-        told = ask_owner(options, "channels.login", {"channel": channel})
+        answer = ask_owner(options, "channels.login", {"channel": channel})
     if options["as_json"]:
-        return print_json(told)
-    known = f"{channel}: the credentials are good{told.get('as') and ', you are ' + escape(told['as'])}"
-    click.echo(escape(told["message"]) if "message" in told else known)
+        return print_json(answer)
+    known = f"{channel}: the credentials are good{answer.get('as') and ', you are ' + escape(answer['as'])}"
+    click.echo(escape(answer["message"]) if "message" in answer else known)
     return None
 
 
@@ -82,11 +82,11 @@ def login(channel: str, request_code: str | None, code: str, pin: str, **options
 @click.argument("channel")
 def logout(channel: str, **options: Unpack[JsonOptions]) -> None:
     """End CHANNEL, and forget how far it was heard; `login`, or a new start of the gateway, begins it again."""
-    told = ask_owner(options, "channels.logout", {"channel": channel})
+    answer = ask_owner(options, "channels.logout", {"channel": channel})
     if options["as_json"]:
-        return print_json(told)
-    what = "is ended" if told["loggedOut"] else "was not at work"
-    click.echo(f"{channel} {what}{'; ' + escape(told['problem']) if 'problem' in told else ''}")
+        return print_json(answer)
+    what = "is ended" if answer["loggedOut"] else "was not at work"
+    click.echo(f"{channel} {what}{'; ' + escape(answer['problem']) if 'problem' in answer else ''}")
     return None
 
 
@@ -100,13 +100,13 @@ def pair(code: str | None, **options: Unpack[JsonOptions]) -> None:
             return print_json(known)
         click.echo(f"{escape(known['name'] or known['sender'])} is let in on {known['channel']}")
         return None
-    told = ask_owner(options, "channels.people")
+    answer = ask_owner(options, "channels.people")
     if options["as_json"]:
-        return print_json(told)
-    if not told["people"]:
+        return print_json(answer)
+    if not answer["people"]:
         click.echo("nobody waits, and nobody was let in by a code")
         return None
-    rows = [(row["channel"], row["sender"], row["name"], row["code"] or "let in") for row in told["people"]]
+    rows = [(row["channel"], row["sender"], row["name"], row["code"] or "let in") for row in answer["people"]]
     return print_table(("channel", "id", "name", "code"), rows)
 
 
@@ -115,8 +115,8 @@ def pair(code: str | None, **options: Unpack[JsonOptions]) -> None:
 @click.argument("sender")
 def unpair(channel: str, sender: str, **options: Unpack[JsonOptions]) -> None:
     """Let SENDER in no more."""
-    told = ask_owner(options, "channels.unpair", {"channel": channel, "sender": sender})
-    print_json(told) if options["as_json"] else click.echo(f"{escape(sender)} is let in no more")
+    answer = ask_owner(options, "channels.unpair", {"channel": channel, "sender": sender})
+    print_json(answer) if options["as_json"] else click.echo(f"{escape(sender)} is let in no more")
 
 
 @command.declare("send", "channels send '#shop' 'We open at nine.'", "channels send ann - < letter")
@@ -127,5 +127,5 @@ def send(to: str, text: str, channel: str, **options: Unpack[JsonOptions]) -> No
     """Write TEXT to a chat; - reads it from standard input."""
     words = sys.stdin.read() if text == "-" else text
     asked = {"to": to, "message": words, "channel": channel, "idempotencyKey": secrets.token_hex(8)}
-    told = ask_owner(options, "send", asked)
-    print_json(told) if options["as_json"] else click.echo(f"{told['status']} on {told['channel']}")
+    answer = ask_owner(options, "send", asked)
+    print_json(answer) if options["as_json"] else click.echo(f"{answer['status']} on {answer['channel']}")

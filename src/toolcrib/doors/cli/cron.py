@@ -147,28 +147,28 @@ def disable(id: str, **options: Unpack[JsonOptions]) -> None:
 @click.argument("id")
 def remove(id: str, **options: Unpack[JsonOptions]) -> int:
     """Take the job ID away, with what is kept of its runs."""
-    told = ask_about_job(options, id, "cron.remove")
+    answer = ask_about_job(options, id, "cron.remove")
     if options["as_json"]:
-        print_json(told)
+        print_json(answer)
     else:
-        click.echo(f"{escape(id)} is gone" if told["removed"] else f"there is no job {escape(id)!r}", err=True)
-    return 0 if told["removed"] else 1
+        click.echo(f"{escape(id)} is gone" if answer["removed"] else f"there is no job {escape(id)!r}", err=True)
+    return 0 if answer["removed"] else 1
 
 
 @command.declare("run", "cron run 3f9c2a7b10de")
 @click.argument("id")
 def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
     """Run the job ID now, whatever its schedule says, and wait for its end."""
-    told = ask_about_job(options, id, "cron.run", mode="force", wait=True, import_plugins=True)
+    answer = ask_about_job(options, id, "cron.run", mode="force", wait=True, import_plugins=True)
     if options["as_json"]:
-        print_json(told)
-    elif not told["ran"]:
-        click.echo(f"it does not run: {told['reason']}", err=True)
-    elif told["status"] == "ok":
-        click.echo(escape_controls(told.get("summary", "")))
+        print_json(answer)
+    elif not answer["ran"]:
+        click.echo(f"it does not run: {answer['reason']}", err=True)
+    elif answer["status"] == "ok":
+        click.echo(escape_controls(answer.get("summary", "")))
     else:
-        click.echo(f"toolcrib: {escape_controls(told.get('error', told['status']))}", err=True)
-    return 0 if told["ran"] and told["status"] == "ok" else 1
+        click.echo(f"toolcrib: {escape_controls(answer.get('error', answer['status']))}", err=True)
+    return 0 if answer["ran"] and answer["status"] == "ok" else 1
 
 
 @command.declare("runs", "cron runs 3f9c2a7b10de --most 5")
@@ -176,16 +176,16 @@ def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
 @click.option("--most", default=20, show_default=True, type=click.IntRange(1, 5_000), help="How many, newest first.")
 def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
     """List what came of the job ID, or of all, the latest first."""
-    told = (
+    answer = (
         ask_about_job(options, id, "cron.runs", limit=most) if id else ask_owner(options, "cron.runs", {"limit": most})
     )
     if options["as_json"]:
-        print_json(told)
+        print_json(answer)
         return
     rows = [
         (each["jobId"], format_time(each["runAtMs"] / 1000, _MINUTE), each["status"],
          escape_controls(" ".join((each.get("error") or each.get("summary") or "").split())[:80]))
-        for each in told["entries"]
+        for each in answer["entries"]
     ]  # fmt: skip
     print_table(("job", "began", "status", "what"), rows) if rows else click.echo("nothing has run yet")
 

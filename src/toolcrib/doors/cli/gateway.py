@@ -92,11 +92,11 @@ def install(prints: bool, **options: Unpack[ServeOptions]) -> None:
     """Let systemd run the gateway for this user, as it would run here: in this folder, with these options."""
     load_from_options(options, fills=True)
     config, file = options["config"] or os.environ.get("TOOLCRIB_CONFIG"), options["token_file"]
-    told: dict[str, Any] = {"--bind": options["bind"], "--port": options["port"], "--from": options["read_as"]}
-    told |= {"--config": config and Path(config).absolute(), "--token-file": file and file.expanduser().absolute()}
+    choices: dict[str, Any] = {"--bind": options["bind"], "--port": options["port"], "--from": options["read_as"]}
+    choices |= {"--config": config and Path(config).absolute(), "--token-file": file and file.expanduser().absolute()}
     # -P: what lies in the folder it runs in is no code of ours
     words = [sys.executable, "-P", "-m", "toolcrib", "gateway"]
-    words += [str(word) for name, value in told.items() if value is not None for word in (name, value)]
+    words += [str(word) for name, value in choices.items() if value is not None for word in (name, value)]
     words += [word for key in options.get("ignore") or () for word in ("--ignore", key)]
     environment = {"TOOLCRIB_STATE": str(state_folder().absolute()), "PATH": os.environ.get("PATH", os.defpath)}
     unit = render_unit(words, environment, Path.cwd())
@@ -136,11 +136,9 @@ def status(**options: Unpack[JsonOptions]) -> int:
 @service_options
 def restart(**options: Unpack[JsonOptions]) -> None:
     """Start the gateway that runs anew: sessions are kept, and what runs has a few seconds to end."""
-    told = ask_owner(options, "gateway.restart")
-    if options["as_json"]:
-        print_json(told)
-    else:
-        click.echo("the gateway starts anew; `toolcrib gateway status` says when it is there")
+    answer = ask_owner(options, "gateway.restart")
+    when = "the gateway starts anew; `toolcrib gateway status` says when it is there"
+    print_json(answer) if options["as_json"] else click.echo(when)
 
 
 @command.command("page", epilog=show_examples("gateway page", "gateway page --json"))
@@ -154,12 +152,10 @@ def page(**options: Unpack[JsonOptions]) -> None:
                 f"{url} needs a token: name a file that holds it with --token-file, or set TOOLCRIB_TOKEN"
             )
         raise NoAnswerError("no gateway runs here; `toolcrib gateway` starts one")
-    told = asyncio.run(_ask_code(found))
-    url = _page_url(found.url, told)
-    if options["as_json"]:
-        print_json({"url": url, "expiresAtMs": told["expiresAtMs"]})
-    else:
-        click.echo(url)
+    code = asyncio.run(_ask_code(found))
+    url = _page_url(found.url, code)
+    shown = {"url": url, "expiresAtMs": code["expiresAtMs"]}
+    print_json(shown) if options["as_json"] else click.echo(url)
 
 
 async def _ask_code(found: GatewayAddress) -> dict[str, Any]:
@@ -175,9 +171,9 @@ async def _look(options: JsonOptions) -> dict[str, Any]:
     if found is None:
         raise NoAnswerError("no gateway runs here; `toolcrib gateway` starts one, `toolcrib gateway install` keeps one")
     async with found.client() as client:
-        told = await client.ask("status")
-    kept = {name: told.get(name) for name in ("version", "uptimeMs", "connections", "logFile")}
-    why = {"notInForce": told["notInForce"]} if "notInForce" in told else {}  # the file, as it stands now
+        status = await client.ask("status")
+    kept = {name: status.get(name) for name in ("version", "uptimeMs", "connections", "logFile")}
+    why = {"notInForce": status["notInForce"]} if "notInForce" in status else {}  # the file, as it stands now
     return {"running": True, "url": found.url, **kept, **why}
 
 
@@ -247,14 +243,14 @@ async def _serve(server: "GatewayServer", at: socket.socket, tell: Callable[[], 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt, number)
     loop.add_signal_handler(signal.SIGHUP, server.reload)
-    told = tell()
+    address_file = tell()
     click.echo(f"toolcrib: the gateway is at {url}\ntoolcrib: its log is {log_file}", err=True)
     page = _page_url(url, server.crib.devices.new_page_code())
     if "INVOCATION_ID" in os.environ:  # systemd keeps what we say, and others may read it
         page = "shown by `toolcrib gateway page`"
     click.echo(f"toolcrib: its page is {page}", err=True)
     await asyncio.wait([task])
-    told.unlink(missing_ok=True)
+    address_file.unlink(missing_ok=True)
     if interrupts:
         click.echo("toolcrib: the gateway has stopped", err=True)
         return 0 if interrupts[0] == signal.SIGTERM else EXIT_INTERRUPTED
@@ -265,9 +261,9 @@ async def _serve(server: "GatewayServer", at: socket.socket, tell: Callable[[], 
     return 0
 
 
-def _page_url(url: str, told: Mapping[str, Any]) -> str:
+def _page_url(url: str, code: Mapping[str, Any]) -> str:
     """Return where a browser opens the page of a gateway, with a code that is good once."""
-    return f"http{url.removeprefix('ws').rstrip('/')}{told['path']}"
+    return f"http{url.removeprefix('ws').rstrip('/')}{code['path']}"
 
 
 def _url_of(at: socket.socket) -> str:

@@ -29,8 +29,8 @@ def command() -> None:
 @_agent_option
 def status(**options: Unpack[MemoryOptions]) -> None:
     """Say where memory lies, how much there is, and how it is searched."""
-    told = ask_owner(_plain(options), "memory.status", _params(options), here=True)
-    print_json(told) if options["as_json"] else _show(told)
+    answer = ask_owner(_plain(options), "memory.status", _params(options), here=True)
+    print_json(answer) if options["as_json"] else _show(answer)
 
 
 @command.declare("search", 'memory search "what does Olena drink"', "memory search tea --most 3 --json")
@@ -39,22 +39,22 @@ def status(**options: Unpack[MemoryOptions]) -> None:
 @_agent_option
 def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
     """Search memory for QUERY, by words and by meaning."""
-    told = ask_owner(
+    answer = ask_owner(
         _plain(options), "memory.search", {"query": query, "maxResults": most, **_params(options)}, here=True
     )
     if options["as_json"]:
-        print_json(told)
-        return 0 if told["results"] else 1
-    for each in told["results"]:
+        print_json(answer)
+        return 0 if answer["results"] else 1
+    for each in answer["results"]:
         place = f"{escape(each['path'])}:{each['startLine']}-{each['endLine']}"
         click.echo(f"{click.style(place, bold=True)}  {each['score']:.2f}")
         for line in each["snippet"].splitlines():
             click.echo(f"  {truncate(escape_controls(line), columns() - 2)}".rstrip())
-    if not told["results"]:
+    if not answer["results"]:
         click.echo("nothing was found", err=True)
-    if "fallback" in told:
-        click.echo(f"toolcrib: {escape_controls(told['fallback'])}", err=True)
-    return 0 if told["results"] else 1
+    if "fallback" in answer:
+        click.echo(f"toolcrib: {escape_controls(answer['fallback'])}", err=True)
+    return 0 if answer["results"] else 1
 
 
 @command.declare("reindex", "memory reindex", "memory reindex --agent ops --json")
@@ -72,8 +72,8 @@ def reindex(**options: Unpack[MemoryOptions]) -> None:
 
             return await ask("memory.reindex", _params(options), progress=tell)
 
-    told = with_owner(_plain(options), talk, here=True)
-    print_json(told) if options["as_json"] else _show(told)
+    answer = with_owner(_plain(options), talk, here=True)
+    print_json(answer) if options["as_json"] else _show(answer)
 
 
 def _params(options: MemoryOptions) -> dict[str, str]:
@@ -87,16 +87,16 @@ def _plain(options: MemoryOptions) -> JsonOptions:
     return plain  # type: ignore[return-value]  # a TypedDict less one key
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(answer: dict[str, Any]) -> None:
     """Print what a memory holds, for people."""
-    how = f"by words and by vectors of {told['provider']} ({told['model']})"
+    how = f"by words and by vectors of {answer['provider']} ({answer['model']})"
     rows = [
-        ("folder", escape(told["folder"])),
-        ("holds", f"{told['files']:,} files, {told['chunks']:,} passages"),
-        ("searched", "by words alone" if told["provider"] == "none" else how),
+        ("folder", escape(answer["folder"])),
+        ("holds", f"{answer['files']:,} files, {answer['chunks']:,} passages"),
+        ("searched", "by words alone" if answer["provider"] == "none" else how),
     ]
-    if "problem" in told:
-        rows.append(("problem", escape_controls(told["problem"])))
-    rows += [("also", f"{escape(each['name'])}  {escape(each['folder'])}") for each in told.get("people", ())]
+    if "problem" in answer:
+        rows.append(("problem", escape_controls(answer["problem"])))
+    rows += [("also", f"{escape(each['name'])}  {escape(each['folder'])}") for each in answer.get("people", ())]
     for name, words in rows:
         click.echo(f"{name.rjust(8)}  {words}")

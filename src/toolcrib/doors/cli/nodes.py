@@ -24,16 +24,16 @@ def command() -> None:
 @command.declare("list", "nodes list", "nodes list --json")
 def list_nodes(**options: Unpack[JsonOptions]) -> None:
     """List the nodes, and the devices that wait to become one."""
-    told = {**ask_owner(options, "node.list"), **_pending(options)}
+    answer = {**ask_owner(options, "node.list"), **_pending(options)}
     if options["as_json"]:
-        return print_json(told)
-    rows = [(each["nodeId"][:12], *_describe(each)) for each in told["nodes"]]
+        return print_json(answer)
+    rows = [(each["nodeId"][:12], *_describe(each)) for each in answer["nodes"]]
     if rows:
         print_table(("id", "name", "platform", "", "can"), rows)
-    for each in told["pending"]:
+    for each in answer["pending"]:
         shown = escape(each.get("displayName") or each["deviceId"][:12])
         click.echo(f"{shown} at {each.get('remoteIp', '?')} waits: toolcrib nodes approve {each['requestId']}")
-    if not rows and not told["pending"]:
+    if not rows and not answer["pending"]:
         click.echo("there is no node; `toolcrib nodes pair` makes a code for one")
     return None
 
@@ -41,12 +41,14 @@ def list_nodes(**options: Unpack[JsonOptions]) -> None:
 @command.declare("pair", "nodes pair")
 def pair(**options: Unpack[JsonOptions]) -> None:
     """Make a code that pairs one device, once and within ten minutes."""
-    told = ask_owner(options, "node.pair.code")
+    answer = ask_owner(options, "node.pair.code")
     if options["as_json"]:
-        return print_json(told)
-    minutes = max(1, round((told["expiresAtMs"] / 1000 - time.time()) / 60))
-    click.echo(told["code"])
-    click.echo(f"on the device, within {minutes} minutes: toolcrib node --gateway URL --code {told['code']}", err=True)
+        return print_json(answer)
+    minutes = max(1, round((answer["expiresAtMs"] / 1000 - time.time()) / 60))
+    click.echo(answer["code"])
+    click.echo(
+        f"on the device, within {minutes} minutes: toolcrib node --gateway URL --code {answer['code']}", err=True
+    )
     return None
 
 
@@ -54,16 +56,16 @@ def pair(**options: Unpack[JsonOptions]) -> None:
 @click.argument("request")
 def approve(request: str, **options: Unpack[JsonOptions]) -> None:
     """Pair the device that waits as REQUEST; the first letters of its id will do."""
-    told = ask_owner(options, "node.pair.approve", {"requestId": _find_request(options, request)})
-    print_json(told) if options["as_json"] else click.echo(f"{_name_of(told['node'])} is paired")
+    answer = ask_owner(options, "node.pair.approve", {"requestId": _find_request(options, request)})
+    print_json(answer) if options["as_json"] else click.echo(f"{_name_of(answer['node'])} is paired")
 
 
 @command.declare("reject", "nodes reject 5f1c9a")
 @click.argument("request")
 def reject(request: str, **options: Unpack[JsonOptions]) -> None:
     """Turn away the device that waits as REQUEST."""
-    told = ask_owner(options, "node.pair.reject", {"requestId": _find_request(options, request)})
-    print_json(told) if options["as_json"] else click.echo("it is turned away")
+    answer = ask_owner(options, "node.pair.reject", {"requestId": _find_request(options, request)})
+    print_json(answer) if options["as_json"] else click.echo("it is turned away")
 
 
 @command.declare("rename", "nodes rename laptop 'the old laptop'")
@@ -71,8 +73,8 @@ def reject(request: str, **options: Unpack[JsonOptions]) -> None:
 @click.argument("name")
 def rename(node: str, name: str, **options: Unpack[JsonOptions]) -> None:
     """Give NODE another name."""
-    told = ask_owner(options, "node.rename", {"nodeId": node, "displayName": name})
-    print_json(told) if options["as_json"] else click.echo(f"it is called {told['displayName']}")
+    answer = ask_owner(options, "node.rename", {"nodeId": node, "displayName": name})
+    print_json(answer) if options["as_json"] else click.echo(f"it is called {answer['displayName']}")
 
 
 @command.declare("revoke", "nodes revoke laptop")
@@ -80,8 +82,8 @@ def rename(node: str, name: str, **options: Unpack[JsonOptions]) -> None:
 def revoke(node: str, **options: Unpack[JsonOptions]) -> None:
     """Let NODE in no more: its connection ends at once."""
     found = ask_owner(options, "node.describe", {"nodeId": node})
-    told = ask_owner(options, "device.token.revoke", {"deviceId": found["nodeId"], "role": "node"})
-    print_json(told) if options["as_json"] else click.echo(f"{_name_of(found)} is a node no more")
+    answer = ask_owner(options, "device.token.revoke", {"deviceId": found["nodeId"], "role": "node"})
+    print_json(answer) if options["as_json"] else click.echo(f"{_name_of(found)} is a node no more")
 
 
 @command.declare("invoke", 'nodes invoke laptop system.which \'{"bins": ["git"]}\'')
@@ -101,8 +103,8 @@ def invoke(node: str, name: str, params: str, timeout: str, **options: Unpack[Js
     if not isinstance(given, dict):
         raise CribError("PARAMS is no object; write one like {}")
     asked = {"nodeId": node, "command": name, "params": given, "timeoutMs": seconds_from(timeout) * 1000}
-    told = ask_owner(options, "node.invoke", {**asked, "idempotencyKey": secrets.token_hex(8)})
-    print_json(told if options["as_json"] else told["payload"])
+    answer = ask_owner(options, "node.invoke", {**asked, "idempotencyKey": secrets.token_hex(8)})
+    print_json(answer if options["as_json"] else answer["payload"])
 
 
 def _pending(options: JsonOptions) -> Mapping[str, Any]:

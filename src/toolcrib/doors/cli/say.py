@@ -55,8 +55,8 @@ def command(
         raise CribError(f"--format {form} is for files; name one with -o FILE")
     given = {"text": sys.stdin.read() if text == "-" else text, "format": form, "voice": voice, "keep": False}
     try:
-        told = ask_owner(options, "tts.convert", given | ({"provider": provider} if provider else {}))
-        sound = base64.b64decode(told.pop("base64"))
+        answer = ask_owner(options, "tts.convert", given | ({"provider": provider} if provider else {}))
+        sound = base64.b64decode(answer.pop("base64"))
         if output is not None:
             output.write_bytes(sound)
         elif player is not None:
@@ -64,7 +64,7 @@ def command(
     except ToolError as error:
         click.echo(f"toolcrib: {error}", err=True)
         return 1
-    _report(told, output, len(sound), as_json=options["as_json"])
+    _report(answer, output, len(sound), as_json=options["as_json"])
     return 0
 
 
@@ -76,13 +76,13 @@ def _play(player: tuple[str, ...], sound: bytes) -> None:
         raise ToolError(f"{player[0]} could not play it{why}; write it to a file with -o FILE")
 
 
-def _report(told: dict[str, Any], output: Path | None, size: int, *, as_json: bool) -> None:
+def _report(answer: dict[str, Any], output: Path | None, size: int, *, as_json: bool) -> None:
     if as_json:
-        about = {"file": str(output) if output else None, "bytes": size, "format": told["outputFormat"]}
-        print_json(about | {key: told[key] for key in ("provider", "seconds", "note") if key in told})
+        about = {"file": str(output) if output else None, "bytes": size, "format": answer["outputFormat"]}
+        print_json(about | {key: answer[key] for key in ("provider", "seconds", "note") if key in answer})
         return
-    if "note" in told:
-        click.echo(f"toolcrib: {escape(told['note'])}", err=True)
+    if "note" in answer:
+        click.echo(f"toolcrib: {escape(answer['note'])}", err=True)
     if output is not None:
-        lasts = f", {told['seconds']} seconds" if "seconds" in told else ""
-        click.echo(f"{output}: {size:,} bytes{lasts}, spoken by {told['provider']}", err=True)
+        lasts = f", {answer['seconds']} seconds" if "seconds" in answer else ""
+        click.echo(f"{output}: {size:,} bytes{lasts}, spoken by {answer['provider']}", err=True)

@@ -124,9 +124,9 @@ def import_(file: Path, key: str | None, **options: Unpack[ConfigOptions]) -> No
 @click.argument("model")
 def switch(key: str, model: str, **options: Unpack[ConfigOptions]) -> None:
     """Let MODEL answer in a session from its next turn on; `default` goes back to the configured one."""
-    told = _ask_about(options, key, "sessions.switch", model=model)
-    when = "from the next turn on" if told["changed"] else "already"
-    click.echo(f"{told['model']} answers in {told['key']} {when}", err=True)
+    answer = _ask_about(options, key, "sessions.switch", model=model)
+    when = "from the next turn on" if answer["changed"] else "already"
+    click.echo(f"{answer['model']} answers in {answer['key']} {when}", err=True)
 
 
 @command.declare("delete", "sessions delete agent:main:copy", options=config_options)

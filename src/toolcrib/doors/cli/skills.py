@@ -62,8 +62,8 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
     def list_(**options: Unpack[JsonOptions]) -> None:
         rows, problems = find(options)
         if options["as_json"]:
-            told = [{key: row[key] for key in row if key != "text"} for row in rows]
-            print_json({f"{kind}s": told, "problems": problems})
+            shown = [{key: row[key] for key in row if key != "text"} for row in rows]
+            print_json({f"{kind}s": shown, "problems": problems})
             return
         for sentence in problems:
             click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)

@@ -88,19 +88,19 @@ def _list_registered(options: JsonOptions) -> Any:
 def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOptions]) -> int:
     """Call the tool NAME with arguments in JSON, through the same gate as a model's call."""
     parsed, is_asked = parse_args(args), is_attended() and not as_json
-    told = _call_far(name, parsed, options, attended=is_asked)
-    is_far = told is not None
-    if told is None:
+    answer = _call_far(name, parsed, options, attended=is_asked)
+    is_far = answer is not None
+    if answer is None:
         # what a tool prints is not its answer
         with contextlib.redirect_stdout(sys.stderr):
-            told = _call_here(name, parsed, options, attended=is_asked)
+            answer = _call_here(name, parsed, options, attended=is_asked)
     if as_json:
-        print_json(told)
-        return 0 if told["status"] != "error" else 1
-    show_words(told)
-    if not is_far and isinstance(told["details"], Mapping) and told["details"].get("status") == "running":
+        print_json(answer)
+        return 0 if answer["status"] != "error" else 1
+    show_words(answer)
+    if not is_far and isinstance(answer["details"], Mapping) and answer["details"].get("status") == "running":
         click.echo("toolcrib: it has ended with this command line, which was the crib it ran in", err=True)
-    return 0 if told["status"] != "error" else 1
+    return 0 if answer["status"] != "error" else 1
 
 
 @command.declare("complete", "tools complete job-17 'it is 42'")
@@ -111,12 +111,12 @@ def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOp
 def complete(handle: str, text: str, is_error: bool, session: str, **options: Unpack[JsonOptions]) -> None:
     """Complete the call that is pending under HANDLE: its turn goes on with TEXT."""
     said = {"handle": handle, "content": text, "isError": is_error, "sessionKey": session}
-    told = ask_owner(options, "calls.complete", said, import_plugins=True)
+    answer = ask_owner(options, "calls.complete", said, import_plugins=True)
     if options["as_json"]:
-        print_json(told)
+        print_json(answer)
         return
-    where = f" in {escape(told['sessionKey'])}" if told["sessionKey"] else ""
-    click.echo(f"{escape(told['tool'])}{where} is completed")
+    where = f" in {escape(answer['sessionKey'])}" if answer["sessionKey"] else ""
+    click.echo(f"{escape(answer['tool'])}{where} is completed")
 
 
 def _call_far(name: str, args: dict[str, Any], options: CallerOptions, *, attended: bool) -> dict[str, Any] | None:
@@ -166,9 +166,9 @@ def _call_here(name: str, args: dict[str, Any], options: CallerOptions, *, atten
                 return describe_missing(name, escape(why), "unavailable")
             belt = crib.belt(caller)
             async with ask_at_terminal(crib.approvals) if attended else contextlib.nullcontext():
-                told = (await belt.call(name, args)).to_json()
+                answer = (await belt.call(name, args)).to_json()
             verdict = belt.verdicts.get(belt.selection.find(name) or "")
-            return {**told, "verdict": verdict_json(verdict, belt.catalog[verdict.tool]) if verdict else None}
+            return {**answer, "verdict": verdict_json(verdict, belt.catalog[verdict.tool]) if verdict else None}
         finally:
             await crib.close()
 
