@@ -10,12 +10,7 @@ from toolcrib.define.log import Began, Body, Ended, Labelled, Line, Noted, Said,
 from toolcrib.define.message import Call, Finish, Message
 from toolcrib.define.result import Status, Text
 
-__all__ = ["Log", "logs", "words"]
-
-
-def words(message: Message) -> str:
-    """Return what a message says."""
-    return "".join(part.text for part in message.content if isinstance(part, Text))
+__all__ = ["Log", "logs"]
 
 
 @dataclass

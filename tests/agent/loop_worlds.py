@@ -24,7 +24,7 @@ from toolcrib.define.event import (
     TurnFinished,
 )
 from toolcrib.define.log import Line, Said, SessionHead, SessionStore
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call, Message, join_text
 from toolcrib.define.model import History, Model
 from toolcrib.define.record import Finished, Record, Started
 from toolcrib.define.result import Text
@@ -110,7 +110,7 @@ class World:
 
     def answers(self) -> dict[str, str]:
         """Return the text of every answer by the id of its call."""
-        return {message.call_id or "": text_of(message) for message in self.history if message.role == "tool"}
+        return {message.call_id or "": join_text(message) for message in self.history if message.role == "tool"}
 
     async def lines(self) -> Sequence[Line]:
         return await self.store.lines(KEY)
@@ -141,10 +141,6 @@ def check_pairs(history: Sequence[Message]) -> None:
     assert not wanted
 
 
-def text_of(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
-
-
 def words(event: Event) -> str:
     """Return an event in a few words."""
     match event:
@@ -163,7 +159,7 @@ def words(event: Event) -> str:
         case Retrying(attempt=attempt):
             return f"retrying {attempt}"
         case Received(message=message):
-            return f"received {text_of(message)}"
+            return f"received {join_text(message)}"
         case TurnFinished(reason=reason):
             return f"end {reason}"
     return type(event).__name__

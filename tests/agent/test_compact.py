@@ -27,12 +27,12 @@ from toolcrib.agent.session_log import recall, summary_in, summary_message
 from toolcrib.backends.stores.memory import MemorySessions
 from toolcrib.define.event import Replied, Usage
 from toolcrib.define.log import Line, SessionHead, Shortened
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call, Message, join_text
 from toolcrib.define.model import History, ModelCard, Request, estimate
 from toolcrib.define.result import Image, Text
 from toolcrib.testing.models import FunctionModel, ScriptedModel, text_reply
 
-from .logs import Log, logs, words
+from .logs import Log, logs
 
 _SMALL = ModelCard(provider="test", model="small", window=2_000)
 _ONCE = Retries(tries=1)
@@ -124,9 +124,9 @@ async def test_a_model_writes_the_summary_of_what_is_put_away() -> None:
     request = model.asked[0]
     assert request.tools == ()
     assert "never invent" in request.system
-    record = words(request.messages[0])
+    record = join_text(request.messages[0])
     assert "q0" in record
-    assert words(messages[found.at])[:3] not in record
+    assert join_text(messages[found.at])[:3] not in record
     model.done()
 
 
@@ -164,8 +164,8 @@ async def test_files_read_and_changed_are_listed_over_several_compactions() -> N
     assert lists.changed == ("b.txt", "c.txt", "d.txt")
     assert lists.read[0] == "0.txt"
     assert "a.txt" in lists.read
-    assert "first" in words(model.asked[1].messages[0])
-    assert "Files changed" not in words(model.asked[1].messages[0])
+    assert "first" in join_text(model.asked[1].messages[0])
+    assert "Files changed" not in join_text(model.asked[1].messages[0])
 
 
 @given(st.lists(st.text("ab-: /.", min_size=1)), st.lists(st.text("ab-: /.", min_size=1)), st.text())
@@ -237,7 +237,7 @@ async def test_what_the_model_reads_fits_into_it_however_long_the_conversation()
     model = ScriptedModel(["short"], _SMALL)
     await compact(History(talk(40, size=4_000)), model)
     assert sum(map(estimate, model.asked[0].messages)) < 1_000
-    assert "characters left out" in words(model.asked[0].messages[0])
+    assert "characters left out" in join_text(model.asked[0].messages[0])
 
 
 @pytest.mark.anyio
@@ -274,7 +274,7 @@ async def test_two_compactions_in_a_store_lose_nothing() -> None:
         log.add(Shortened(found.summary, before.ids[found.at], found.before))
         after = recall(log.lines)
         assert _same(after.history.since(0)) == _same(found.history.since(0))
-        put_away, shown = words(model.asked[round].messages[0]), "\n".join(map(words, after.history))
+        put_away, shown = join_text(model.asked[round].messages[0]), "\n".join(map(join_text, after.history))
         assert all(text in put_away or text in shown for text in due)
         due = [text for text in due if text not in put_away]
         assert due

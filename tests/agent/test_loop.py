@@ -18,7 +18,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.event import Ending, Event, Replied, ToolFinished, ToolProgress, TurnFinished, Usage
 from toolcrib.define.log import Ended
 from toolcrib.define.marks import MARK
-from toolcrib.define.message import Call, Finish, Message
+from toolcrib.define.message import Call, Finish, Message, join_text
 from toolcrib.define.model import History, ModelCard, Price, Request
 from toolcrib.define.plugin import Ask, Word
 from toolcrib.define.result import Result, Text
@@ -26,7 +26,7 @@ from toolcrib.define.tool import tool
 from toolcrib.define.turn import Limits
 from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
-from .loop_worlds import Cues, World, call, check_pairs, text_of, user
+from .loop_worlds import Cues, World, call, check_pairs, user
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_a_call_is_run_and_its_answer_goes_back_to_the_model() -> None:
     assert world.told() == [
         "text looking", "replied calls", "started a", "finished a ok", "text done", "replied stop", "end done",
     ]  # fmt: skip
-    assert [text_of(message) for message in model.asked[1].messages] == ["go", "looking", "a"]
+    assert [join_text(message) for message in model.asked[1].messages] == ["go", "looking", "a"]
     model.done()
     await world.check_whole()
 
@@ -105,7 +105,7 @@ async def test_two_calls_with_one_id_both_run_and_are_answered_each_with_its_own
         cues.give(word)
         await asyncio.sleep(0)
     await world.task
-    assert [text_of(message) for message in model.asked[1].messages if message.role == "tool"] == [
+    assert [join_text(message) for message in model.asked[1].messages if message.role == "tool"] == [
         "first", "second", "third",
     ]  # fmt: skip
     reply = world.history[1]
@@ -203,7 +203,7 @@ async def test_a_conversation_that_is_too_long_is_shortened_once_and_asked_again
     end = await world.run()
     assert (end.reason, end.steps, end.usage) == ("done", 2, Usage(input=7, output=2))  # a summary is paid for, too
     assert forced == [False, True, False]
-    assert [text_of(message) for message in model.asked[1].messages] == ["in short"]
+    assert [join_text(message) for message in model.asked[1].messages] == ["in short"]
 
 
 # who speaks in between
@@ -241,7 +241,7 @@ async def test_steering_before_the_first_reply_is_heard_with_the_message() -> No
     inbox.steer(user("and quickly"))
     model = ScriptedModel([text_reply("done")])
     await World(model, options={"inbox": inbox}).run()
-    assert [text_of(message) for message in model.asked[0].messages] == ["go", "and quickly"]
+    assert [join_text(message) for message in model.asked[0].messages] == ["go", "and quickly"]
 
 
 async def test_messages_that_no_reply_is_left_for_are_kept_for_the_next_turn() -> None:
@@ -253,7 +253,7 @@ async def test_messages_that_no_reply_is_left_for_are_kept_for_the_next_turn() -
     end = await world.run()
     assert (end.reason, end.text) == ("turns", "one")
     assert world.told()[-3:] == ["received and now", "received more", "end turns"]
-    assert [text_of(message) for message in world.history] == ["go", "now", "one", "and now", "more"]
+    assert [join_text(message) for message in world.history] == ["go", "now", "one", "and now", "more"]
     with pytest.raises(ToolError, match="the turn has ended") as refusal:
         inbox.follow_up(user("too late"))
     assert refusal.value.code == "ended"
@@ -465,7 +465,7 @@ async def test_a_turn_that_is_stopped_gets_one_last_reply_without_tools(limits: 
     assert end.sentence.startswith("stopped after")
     first, last = model.asked
     assert (last.request.choice, last.tools, last.system) == ("none", first.tools, "S")
-    assert end.sentence in text_of(last.messages[-1])
+    assert end.sentence in join_text(last.messages[-1])
     assert [message.role for message in world.history] == ["user", "assistant", "tool", "assistant"]
     assert world.told()[-2:] == ["replied stop", f"end {reason}"]
     await world.check_whole()
@@ -616,7 +616,7 @@ async def test_what_a_hook_keeps_of_an_answer_is_what_the_model_reads_and_the_se
     model = ScriptedModel([call_reply(call("a")), text_reply("done")])
     world = World(model, options={"keep": keep})
     await world.run()
-    assert text_of(model.asked[1].messages[-1]) == "echo: [kept]"
+    assert join_text(model.asked[1].messages[-1]) == "echo: [kept]"
     await world.check_whole()
 
 

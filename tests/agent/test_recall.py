@@ -12,9 +12,9 @@ from toolcrib.agent.session_log import Conversation, path_to, recall, summary_in
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import Usage
 from toolcrib.define.log import Began, Labelled, Line, Noted, Said, Shortened, Switched
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call, Message, join_text
 
-from .logs import Log, logs, words
+from .logs import Log, logs
 
 _REQUESTS = {
     "openai": openai.request,
@@ -26,7 +26,7 @@ _REQUESTS = {
 
 def told(found: Conversation) -> list[str]:
     """Return what a history says, the summary without the words around it."""
-    return [summary_in([each]) or words(each) for each in found.history]
+    return [summary_in([each]) or join_text(each) for each in found.history]
 
 
 def test_a_plain_log_is_its_messages() -> None:
@@ -107,8 +107,10 @@ def test_a_call_that_began_and_never_ended_is_uncertain_and_one_that_did_not_beg
     found = recall(log.lines)
     assert [call.id for call in found.uncertain] == ["c2"]
     assert [(each.call_id, each.status) for each in found.mended] == [("c2", "error"), ("c3", "error")]
-    assert words(found.mended[0]).startswith("what came of this call was never kept, so nobody knows whether it took")
-    assert words(found.mended[1]).startswith("this call was not run")
+    assert join_text(found.mended[0]).startswith(
+        "what came of this call was never kept, so nobody knows whether it took"
+    )
+    assert join_text(found.mended[1]).startswith("this call was not run")
     assert found.history.since(2) == [found.history[2], *found.mended]
 
 
@@ -116,7 +118,7 @@ def test_a_call_of_a_reply_that_broke_off_was_not_run() -> None:
     log = Log()
     log.user("do it")
     log.reply("I", "c1", finish="length")
-    assert words(recall(log.lines).mended[0]) == "this call was not run: the reply that asked for it broke off"
+    assert join_text(recall(log.lines).mended[0]) == "this call was not run: the reply that asked for it broke off"
 
 
 def test_a_call_that_ran_on_another_branch_is_not_said_to_have_never_run() -> None:
@@ -130,8 +132,8 @@ def test_a_call_that_ran_on_another_branch_is_not_said_to_have_never_run() -> No
     log.leaf = reply
     log.user("rather not")
     found = recall(log.lines)
-    assert words(found.mended[0]).startswith("this call ran on another branch of the session")
-    assert words(found.mended[1]).startswith("this call was not run")
+    assert join_text(found.mended[0]).startswith("this call ran on another branch of the session")
+    assert join_text(found.mended[1]).startswith("this call was not run")
     assert found.uncertain == ()
 
 
@@ -144,7 +146,7 @@ def test_a_crash_in_the_middle_of_a_turn_that_went_on_later_does_not_move_answer
     log.reply("", "c1")
     log.answer("c1", "second")
     found = recall(log.lines)
-    assert [words(each)[:9] for each in found.history if each.role == "tool"] == ["what came", "second"]
+    assert [join_text(each)[:9] for each in found.history if each.role == "tool"] == ["what came", "second"]
 
 
 def test_of_two_calls_with_one_id_the_one_that_began_has_the_answer() -> None:
@@ -154,7 +156,7 @@ def test_of_two_calls_with_one_id_the_one_that_began_has_the_answer() -> None:
     log.add(Began(second))
     log.answer("c1", "written")
     found = recall(log.lines)
-    assert [words(each)[:21] for each in found.history.since(1)] == ["this call was not run", "written"]
+    assert [join_text(each)[:21] for each in found.history.since(1)] == ["this call was not run", "written"]
     assert found.uncertain == ()
 
 
@@ -169,7 +171,7 @@ def test_a_compaction_is_told_by_its_summary_and_what_it_kept() -> None:
     found = recall(log.lines)
     assert told(found) == ["SUM", "q2", "a2", "q3"]
     assert found.ids == ("", "l2", "l3", "l5")
-    assert words(found.history[0]).startswith("[The conversation was shortened.")
+    assert join_text(found.history[0]).startswith("[The conversation was shortened.")
     assert found.history.tokens < 100  # what the provider counted before does not count any more
     assert found.usage == Usage(5000, 100)
 
@@ -338,7 +340,7 @@ def test_a_summary_is_only_found_where_a_history_begins_with_one() -> None:
 
 
 def _shape(message: Message) -> tuple[object, ...]:
-    return message.role, words(message), tuple((call.name, call.args) for call in message.calls), message.status
+    return message.role, join_text(message), tuple((call.name, call.args) for call in message.calls), message.status
 
 
 def test_an_answer_nobody_asked_for_and_a_second_one_are_left_out() -> None:

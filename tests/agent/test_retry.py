@@ -7,12 +7,12 @@ import pytest
 
 from toolcrib.agent.retry import Retries
 from toolcrib.define.event import Replied, ReplyEvent, Retrying, TextDelta, Usage
-from toolcrib.define.message import Message
+from toolcrib.define.message import Message, join_text
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Text
 from toolcrib.testing.models import FunctionModel, ScriptedModel, call_reply, text_reply
 
-from .loop_worlds import World, call, text_of
+from .loop_worlds import World, call
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ async def test_a_passing_failure_is_asked_again_and_leaves_nothing_behind() -> N
         "text half a sent", "retrying 2", "retrying 3", "text whole", "replied stop", "end done",
     ]  # fmt: skip
     assert [event.error for event in world.events if isinstance(event, Retrying)] == ["overloaded", "busy"]
-    assert [text_of(message) for message in world.history] == ["go", "whole"]
+    assert [join_text(message) for message in world.history] == ["go", "whole"]
     assert [len(asked.messages) for asked in model.asked] == [1, 1, 1]
     await world.check_whole()
 
@@ -129,7 +129,7 @@ async def test_a_model_that_raises_is_a_reply_that_failed_with_what_it_had_said(
     assert end.sentence == (
         "test:speaker failed unexpectedly (ConnectionResetError); the operator's log has the details"
     )
-    assert text_of(world.history[-1]) == "I was about to "
+    assert join_text(world.history[-1]) == "I was about to "
     await world.check_whole()
 
 
@@ -168,7 +168,7 @@ async def test_a_model_that_babbles_is_broken_off() -> None:
     end = await world.run()
     assert (end.reason, len(spoken) < 200) == ("error", True)
     assert "over and over" in end.sentence
-    assert text_of(world.history[-1]).startswith("and so it goes on, and so")
+    assert join_text(world.history[-1]).startswith("and so it goes on, and so")
     await world.check_whole()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.agent.loop_worlds import belt_of, text_of, user
+from tests.agent.loop_worlds import belt_of, user
 
 from toolcrib.agent.hooks import Moments
 from toolcrib.agent.loop import TurnSetup
@@ -15,6 +15,7 @@ from toolcrib.agent.turn import Turns
 from toolcrib.backends.stores.memory import MemoryRecord, MemorySessions
 from toolcrib.define.caller import Caller
 from toolcrib.define.event import TurnFinished
+from toolcrib.define.message import join_text
 from toolcrib.define.model import Model, Request
 from toolcrib.define.plugin import Moment
 from toolcrib.define.turn import TurnRequest
@@ -42,7 +43,7 @@ class World:
         )
 
     async def said(self) -> list[str]:
-        return [text_of(message) for message in recall(await self.store.lines(KEY)).history]
+        return [join_text(message) for message in recall(await self.store.lines(KEY)).history]
 
 
 async def test_what_is_told_between_two_turns_stands_before_the_next_message() -> None:

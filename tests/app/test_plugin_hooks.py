@@ -8,8 +8,7 @@ import pytest
 
 import toolcrib
 from toolcrib.define.event import ToolFinished, TurnFinished
-from toolcrib.define.message import Call, Message
-from toolcrib.define.result import Text
+from toolcrib.define.message import Call, join_text
 from toolcrib.testing.models import ScriptedModel, call_reply, text_reply
 
 pytestmark = pytest.mark.anyio
@@ -58,10 +57,6 @@ plugin = Plugin(name="ears", tools=(stock,), hooks={
 '''
 
 
-def words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
-
-
 async def test_the_hooks_of_a_plugin_are_told_of_a_turn_and_stand_around_its_calls(tmp_path: Path) -> None:
     folder = tmp_path / "ears"
     folder.mkdir()
@@ -81,9 +76,9 @@ async def test_the_hooks_of_a_plugin_are_told_of_a_turn_and_stand_around_its_cal
     assert isinstance(end, TurnFinished)
     assert (end.reason, end.text) == ("done", "done")
     first, last = model.asked
-    assert words(first.messages[0]) == "The shop is closed.\n\nwhat is left?"
+    assert join_text(first.messages[0]) == "The shop is closed.\n\nwhat is left?"
     assert first.system == "You keep a shop."
-    assert [words(message) for message in last.messages if message.role == "tool"] == [
+    assert [join_text(message) for message in last.messages if message.role == "tool"] == [
         "12 of nuts at [price] each",
         "no bolts",
     ]

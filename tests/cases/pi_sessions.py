@@ -13,7 +13,7 @@ from toolcrib.agent.compact import Cut, cut_point, file_lists, files_of, is_due,
 from toolcrib.agent.session_log import recall
 from toolcrib.backends.stores.sessions_json import read_log, write_log
 from toolcrib.define.log import Body, Labelled, Line, Noted, Said, SessionHead, Shortened, Switched
-from toolcrib.define.message import Call, Finish, Message, Part, Thinking
+from toolcrib.define.message import Call, Finish, Message, Part, Thinking, join_text
 from toolcrib.define.model import estimate
 from toolcrib.define.result import Image, Text
 
@@ -82,10 +82,6 @@ def _lines(entries: Sequence[Json]) -> list[Line]:
     return [Line(entry["id"], entry.get("parentId"), 0.0, _body(entry)) for entry in entries]
 
 
-def _words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
-
-
 def _role(entry: Json) -> str:
     return _SPOKEN.get(entry["type"]) or str(entry["message"]["role"])
 
@@ -97,7 +93,7 @@ def _context(args: Json) -> Json:
     told = [f"compactionSummary:{found.summary}"] if found.summary else []
     for id, message in zip(found.ids[len(told) :], found.history.since(len(told)), strict=True):
         if id:  # what is said in place of a lost answer is no entry
-            told.append(f"{_role(entries[id])}:{_words(message)}")
+            told.append(f"{_role(entries[id])}:{join_text(message)}")
     thinking, model = "off", None
     for line in found.path:  # theirs is the model that was chosen or has answered last
         match line.body:

@@ -10,12 +10,12 @@ from toolcrib.agent.session_log import recall
 from toolcrib.app.stores import STATE_FILE, audit_in, state_in
 from toolcrib.config.load import load
 from toolcrib.define.log import Began, Ended, Line, Said, Shortened
-from toolcrib.define.message import Call, Message
-from toolcrib.define.result import Image, Text
+from toolcrib.define.message import Call, Message, join_text
+from toolcrib.define.result import Image
 
 from .life import KEY, KINDS, long_text, picture
 
-__all__ = ["Kept", "Ledger", "kept_in", "unanswered", "words_of"]
+__all__ = ["Kept", "Ledger", "kept_in", "unanswered"]
 
 _BLOB = re.compile(r"result_get with key '(\w+)'")
 _NUMBER = re.compile(r"\d+\.\d+")
@@ -41,7 +41,7 @@ class Fate:
         """What its answer says: `open` without one, `uncertain`, `unrun`, or `result`."""
         if not self.answers:
             return "open"
-        return next((kind for kind, sentence in KINDS.items() if sentence in words_of(self.answers[0])), "result")
+        return next((kind for kind, sentence in KINDS.items() if sentence in join_text(self.answers[0])), "result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,8 @@ def _lost(acknowledged: Sequence[str], lines: Sequence[Line], fates: Mapping[str
     for place, line in enumerate(lines):
         match line.body:
             case Said(message=message) if message.role == "user":
-                users.setdefault(words_of(message), []).append(place)
-                has_ended = has_ended and not words_of(message).startswith("message")
+                users.setdefault(join_text(message), []).append(place)
+                has_ended = has_ended and not join_text(message).startswith("message")
             case Ended(reason=reason):
                 ends.setdefault(reason, []).append(place)
                 if has_ended:
@@ -201,7 +201,7 @@ def _misanswered(fate: Fate, kept: Kept) -> Iterable[str]:
         yield f"{fate.number} began {fate.begun} times, and its answer is {fate.kind}"
     if fate.kind == "result":
         answer = fate.answers[0]
-        words = words_of(answer)
+        words = join_text(answer)
         if f"paid {fate.number}" not in words:
             yield f"{fate.number} was answered with {words[:80]!r}"
         match fate.call.args.get("how"):
@@ -225,7 +225,7 @@ def _unrecalled(lines: Sequence[Line], fates: Mapping[str, Fate]) -> Iterable[st
     yield from unanswered(found.history)
     for call in found.uncertain:
         answers = [message for message in found.mended if message.call_id == call.id]
-        if not any(KINDS["uncertain"] in words_of(message) for message in answers):
+        if not any(KINDS["uncertain"] in join_text(message) for message in answers):
             yield f"nobody would be told that {call.key} is uncertain"
 
 
@@ -244,9 +244,5 @@ def unanswered(history: Iterable[Message]) -> Iterable[str]:
         yield f"{waiting} have no answer at the end"
 
 
-def words_of(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
-
-
 def _told(line: Line) -> str:
-    return words_of(line.body.message) if isinstance(line.body, Said) and line.body.message.role == "tool" else ""
+    return join_text(line.body.message) if isinstance(line.body, Said) and line.body.message.role == "tool" else ""

@@ -51,7 +51,7 @@ from toolcrib.define.event import (
     TurnStarted,
 )
 from toolcrib.define.log import Line
-from toolcrib.define.message import Call, Message
+from toolcrib.define.message import Call, Message, join_text
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.record import RecordEntry
 from toolcrib.define.result import Result, Text
@@ -275,9 +275,9 @@ def told(event: Event) -> str:
     """Return what is said of an event, "" when nothing is."""
     match event:
         case TurnStarted(message=message):
-            return f"turn {_words(message)}"
+            return f"turn {join_text(message)}"
         case Received(message=message):
-            return f"heard {_words(message)}"
+            return f"heard {join_text(message)}"
         case Compacted():
             return "shortened"
         case ToolFinished(call=call, result=result):
@@ -285,10 +285,6 @@ def told(event: Event) -> str:
         case TurnFinished(reason=reason):
             return f"end {reason}"
     return ""
-
-
-def _words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
 
 
 async def live(life: Life) -> None:
@@ -314,7 +310,7 @@ async def measure(life: Life, turns: int = 3) -> None:
 
     async def answer(request: Request) -> Replied:
         messages = request.history.since(0)
-        begun = max(at for at, message in enumerate(messages) if _words(message).startswith("message"))
+        begun = max(at for at, message in enumerate(messages) if join_text(message).startswith("message"))
         roles = [message.role for message in messages[begun:]]
         answers = roles.count("tool")
         async with news:

@@ -9,8 +9,7 @@ import pytest
 
 from toolcrib.adapter.cards import Api
 from toolcrib.adapter.reply import is_overflow
-from toolcrib.define.message import Message
-from toolcrib.define.result import Text
+from toolcrib.define.message import join_text
 
 from .asking import ended
 from .misbehaviours import BUSY, GOOD, MISBEHAVIOURS, Misbehaviour, misbehaving
@@ -60,7 +59,7 @@ async def test_it_ends_once_in_time_and_the_next_reply_is_good(row: Misbehaviour
         assert trouble.elsewhere == []
         if row.recovers:
             good = await ended(model)
-            assert (good.error, _text(good.message)) == ("", GOOD.text)
+            assert (good.error, join_text(good.message)) == ("", GOOD.text)
         await model.close()
 
 
@@ -71,7 +70,3 @@ async def test_a_conversation_that_is_too_long_is_told_from_haste(name: str, is_
         model = trouble.model()
         assert is_overflow(await ended(model)) == is_length
         await model.close()
-
-
-def _text(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))

@@ -12,7 +12,7 @@ import toolcrib
 from toolcrib import Agent, Call, Caller, Result, Text, tool
 from toolcrib.backends.models.offline import CONNECT, FOOTER, OfflineModel
 from toolcrib.define.event import CallDelta, Replied, TextDelta
-from toolcrib.define.message import Message
+from toolcrib.define.message import Message, join_text
 from toolcrib.define.model import History, Request
 from toolcrib.registry.sources import Offer
 from toolcrib.tools import SHELF
@@ -35,10 +35,6 @@ def answer(call: Call, result: Result) -> Message:
     return Message(role="tool", content=result.content, call_id=call.id, status=result.status)
 
 
-def words(message: Message) -> str:
-    return "".join(part.text for part in message.content if isinstance(part, Text))
-
-
 async def reply(history: History, tools: Any = TOOLS, **options: Any) -> Message:
     """Ask the model once; what it streams comes to what it says in the end."""
     text, pieces, last = "", dict[int, str](), None
@@ -51,7 +47,7 @@ async def reply(history: History, tools: Any = TOOLS, **options: Any) -> Message
             case Replied():
                 last = event
     assert last is not None
-    assert (text, len(pieces)) == (words(last.message), len(last.message.calls))
+    assert (text, len(pieces)) == (join_text(last.message), len(last.message.calls))
     return last.message
 
 
@@ -66,7 +62,7 @@ async def shown(text: str, result: Result) -> str:
     history.append(answer(asked.calls[0], result))
     last = await reply(history)
     assert not last.calls
-    return words(last).removesuffix(f"\n\n{FOOTER}")
+    return join_text(last).removesuffix(f"\n\n{FOOTER}")
 
 
 @pytest.mark.parametrize(
@@ -103,9 +99,9 @@ async def test_a_request_becomes_one_call(text: str, name: str, args: dict[str, 
 async def test_what_is_not_understood_is_said_with_what_would_be(text: str) -> None:
     message = await reply(History([user(text)]))
     assert message.calls == ()
-    assert f"I did not understand “{text}”" in words(message)
-    assert "`search TODO in *.py`" in words(message)
-    assert words(message).endswith(CONNECT)
+    assert f"I did not understand “{text}”" in join_text(message)
+    assert "`search TODO in *.py`" in join_text(message)
+    assert join_text(message).endswith(CONNECT)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +122,7 @@ async def test_how_to_connect_a_model_is_said_once_in_a_conversation() -> None:
     history = History([user("hello")])
     history.append(await reply(history))
     history.append(user("hello"))
-    assert CONNECT not in words(await reply(history))
+    assert CONNECT not in join_text(await reply(history))
 
 
 async def test_what_is_said_meanwhile_is_done_next_beside_what_came_of_the_first() -> None:
@@ -135,13 +131,13 @@ async def test_what_is_said_meanwhile_is_done_next_beside_what_came_of_the_first
     history.append(answer(first.calls[0], Result.text("one")))
     history.append(user("list"))
     second = await reply(history)
-    assert (words(second), [call.name for call in second.calls]) == ("    one", ["ls"])
+    assert (join_text(second), [call.name for call in second.calls]) == ("    one", ["ls"])
 
 
 async def test_without_tools_nothing_is_called() -> None:
     message = await reply(History([user("list")]), choice="none")
     assert message.calls == ()
-    assert words(message).startswith("No tool may be used now.")
+    assert join_text(message).startswith("No tool may be used now.")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +191,7 @@ async def test_a_subagent_is_done_once_its_answer_was_taken() -> None:
     history.append(first := await reply(history, [complete]))
     assert first.calls[0].args["sure"] is True
     history.append(answer(first.calls[0], Result.text("taken")))
-    assert words(await reply(history, [complete])) == "Done."
+    assert join_text(await reply(history, [complete])) == "Done."
 
 
 SPOKEN = st.sampled_from(
@@ -208,7 +204,7 @@ SPOKEN = st.sampled_from(
 def test_any_text_becomes_calls_that_can_be_made_or_words(text: str) -> None:
     async def ask() -> None:
         message = await reply(History([user(text)]))
-        assert bool(message.calls) != bool(words(message))
+        assert bool(message.calls) != bool(join_text(message))
         for call in message.calls:
             assert isinstance(call.args, dict)
 
