@@ -65,12 +65,12 @@ async def begun() -> None:
         await asyncio.sleep(0)
 
 
-async def end(world: World, running: FakeRunning, code: int = 0) -> None:
-    """End the only command that runs, and wait until it counts as ended."""
-    running.ends(code)
+async def hear_of_end(world: World, line: str) -> list[dict[str, Any]]:
+    """Run a line until its answer tells of a command that ended; return what it tells."""
     async with asyncio.timeout(60):
-        while any(each["status"] == "running" for each in (await world.rpc()("process.list", {}))["sessions"]):
+        while not (notices := (await world.run(line))["notices"]):
             await asyncio.sleep(0)
+    return list(notices)
 
 
 async def test_what_was_permitted_is_started_word_for_word() -> None:
@@ -365,8 +365,8 @@ async def test_clear_forgets_what_ended_and_remove_ends_what_runs() -> None:
 async def test_who_started_a_command_hears_of_its_end_once() -> None:
     world = World({"make": FakeRun(code=None), "ls": ""})
     id, running = await world.background("make")
-    await end(world, running, code=2)
-    (notice,) = (await world.run("ls"))["notices"]
+    running.ends(2)
+    (notice,) = await hear_of_end(world, "ls")
     assert (notice["sessionId"], notice["name"], notice["sentence"]) == (id, "make", "exited with code 2")
     assert (await world.run("ls"))["notices"] == []
 
@@ -398,12 +398,15 @@ async def test_a_slow_command_stays_with_its_call_while_the_background_is_full()
 
 
 async def test_ended_commands_are_kept_for_a_time_and_not_too_many() -> None:
-    world = World({"ls": FakeRun("x" * 5_000, code=None)}, terms=ProcessTerms(ended=2, bytes=20_000, seconds=60))
+    world = World(
+        {"ls": FakeRun("x" * 5_000, code=None), "true": ""}, terms=ProcessTerms(ended=2, bytes=20_000, seconds=60)
+    )
     ids = []
     for world.now in (1.0, 2.0, 3.0):
         id, running = await world.background("ls")
         ids.append(id)
-        await end(world, running)
+        running.ends()
+        await hear_of_end(world, "true")
     listed = await world.rpc()("process.list", {})
     assert {each["sessionId"] for each in listed["sessions"]} == set(ids[1:])
     world.now = 62.5
