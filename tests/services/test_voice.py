@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,9 @@ from toolcrib.config.services import MediaSettings, SpeechSettings
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.voice import Speech, Transcript, Utterance
+from toolcrib.services.chat_run import ChatQuery
 from toolcrib.services.router import Router
 from toolcrib.services.voice import Voice
 from toolcrib.testing import MemoryWorkspace, fake_ctx
@@ -45,12 +46,10 @@ class Mouth:
         return Speech(f"{self.name}:{utterance.text}".encode(), 1.234 if self.is_local else None)
 
 
-@dataclass(frozen=True)
-class Message:
-    """What somebody sends."""
-
-    message: str
-    attachments: tuple[Mapping[str, Any], ...] = ()
+def query(text: str, *attachments: Mapping[str, Any]) -> ChatQuery:
+    return ChatQuery(
+        message=text, idempotencyKey="k", attachments=tuple(JsonObject(dict(each)) for each in attachments)
+    )
 
 
 class Backend:
@@ -296,19 +295,19 @@ async def test_a_recording_becomes_text_marked_as_a_transcript() -> None:
     said = base64.b64encode(b"water the plants").decode()
     assert await world.ask("stt.transcribe", audio=said) == {"text": "water the plants", "seconds": 2.4}
     voice_note = {"type": "audio", "mimeType": "audio/ogg", "content": said}
-    told = await world.voice.write_down(Message("please", (voice_note, voice_note)))
+    told = await world.voice.write_down(query("please", voice_note, voice_note))
     spoken = "[transcript of a voice message, 2 s]\nwater the plants"
-    assert told == Message(f"please\n\n{spoken}\n\n{spoken}")
+    assert told == query(f"please\n\n{spoken}\n\n{spoken}")
     picture = {"content": "aGk="}
     address = {"mimeType": "audio/ogg", "content": f"data:audio/ogg;base64,{said}"}
-    assert await world.voice.write_down(Message("", (address, picture))) == Message(spoken, (picture,))
+    assert await world.voice.write_down(query("", address, picture)) == query(spoken, picture)
 
 
 @pytest.mark.parametrize("content", ["%", "", None, "aGk", "é"])
 async def test_what_is_no_recording_is_refused_and_nobody_hears_it(content: Any) -> None:
     world = World()
     with pytest.raises(ToolError) as caught:
-        await world.voice.write_down(Message("hi", ({"mimeType": "audio/ogg", "content": content or ""},)))
+        await world.voice.write_down(query("hi", {"mimeType": "audio/ogg", "content": content or ""}))
     assert (caught.value.code, world.backend.heard) == ("bad_arguments", [])
 
 

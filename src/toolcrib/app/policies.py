@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
+from toolcrib.agent.belt import Belts
 from toolcrib.backends.exec.host import own_programs
 from toolcrib.backends.exec.profile import is_seen
 from toolcrib.config.advice import advice
@@ -47,7 +48,6 @@ from toolcrib.policy.resolve import agent_of, mark_terminal_owner, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.policy.taint import taint_rules_for
 from toolcrib.policy.trial import Claim, Proof, ToolWord, Trial, find_masked_changes, prove, say
-from toolcrib.registry.catalog import Catalog
 from toolcrib.services.audit import Audit
 from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.hook_programs import THEIR_NAMES
@@ -63,24 +63,13 @@ Recorded = Counter[tuple[Caller, str]]
 DraftText = Annotated[str, Field(max_length=1_048_576, description="a file, or with `merges` a JSON merge patch of it")]
 
 
-class ViewedBelts(Protocol):
-    """The belts of callers under one configuration."""
-
-    @property
-    def catalog(self) -> Catalog: ...
-    @property
-    def settings(self) -> PolicySettings: ...
-    def belt_for(self, caller: Caller, extra: tuple[Tool, ...] = (), /) -> Selection: ...
-    def catalog_with(self, extra: tuple[Tool, ...], /) -> Catalog: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class PolicyView:
     """One configuration as it decides, or would; `assign` names the model that answers a caller, `shown_as` is what a
     draft's file is called, and `problem_of` says what lint says of a tool that was left out."""
 
     loaded: Loaded
-    belts: ViewedBelts
+    belts: Belts
     assign: Callable[[Caller], Caller] = field(repr=False)
     env_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     shown_as: str = ""

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
-from toolcrib.config.services import BrowserSettings
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
@@ -91,29 +90,17 @@ class BrowserBackend(Protocol):
         """End the browser."""
 
 
-class OpenBackend(Protocol):
-    """Makes the backend of a crib."""
-
-    def __call__(
-        self, way_out: WayOut, launch: Callable[[], tuple[str | None, bool]], folder: Path | None, /
-    ) -> BrowserBackend: ...
+OpenBackend = Callable[[WayOut, Callable[[], tuple[str | None, bool]], Path | None], BrowserBackend]
 
 
 def mount(core: Core, backend: OpenBackend) -> Feature:
     """Mount the browser, and the guard that lets its tool in."""
-    browser = Browser(lambda: core.config.browser, core, core.find(Nodes))
+    browser = Browser(core, core.find(Nodes))
     folder = None if core.state is None else core.state / "browser"
     browser.backend = backend(core.way_out, browser.choose_launch, folder)
     core.session_ends.append(browser.end_session)
     core.find(Revocations).watch(browser.list_live)
     return Feature(services=(browser,), guards=(browser.guard,), close=browser.close)
-
-
-class Persons(Protocol):
-    """Who somebody is."""
-
-    def is_owner(self, caller: Caller, /) -> bool: ...
-    def person_of(self, caller: Caller, /) -> str: ...
 
 
 class PagesKey(NamedTuple):
@@ -128,8 +115,8 @@ class Browser:
 
     backend: BrowserBackend
 
-    def __init__(self, settings: Callable[[], BrowserSettings], persons: Persons, nodes: Nodes) -> None:
-        self._settings, self._persons, self._nodes = settings, persons, nodes
+    def __init__(self, core: Core, nodes: Nodes) -> None:
+        self._core, self._nodes = core, nodes
         self._open: dict[PagesKey, SessionPages] = {}
         self._callers: dict[PagesKey, Caller] = {}
         self._used: dict[PagesKey, float] = {}
@@ -140,7 +127,7 @@ class Browser:
 
     def choose_launch(self) -> tuple[str | None, bool]:
         """Return which Chromium is started, None for the one that is found, and whether without a window."""
-        settings = self._settings()
+        settings = self._core.config.browser
         return settings.executable, settings.headless and not self.is_headed
 
     @rpc("browser.request", clients="write", tools="admin", why="owner")
@@ -155,7 +142,7 @@ class Browser:
         profile: str | None = None,
     ) -> dict[str, Any]:
         """Use the browser of the caller's session by a route like GET /snapshot, for the owner's programs."""
-        if not self._persons.is_owner(caller):
+        if not self._core.is_owner(caller):
             raise ToolError("the browser is asked by the owner's programs, or by the tool browser", code="denied")
         given = {**(query or {}), **(body or {}), **({"timeoutMs": timeoutMs} if timeoutMs else {})}
         return await self._answer(caller, method, path, given, profile)
@@ -183,7 +170,7 @@ class Browser:
     @rpc("browser.permit", clients="write", why="owner")
     async def permit_preview(self, caller: Caller, origin: Annotated[str, Field(max_length=64)]) -> dict[str, Any]:
         """Let the pages of the caller's session open one origin at 127.0.0.1, for the owner's programs."""
-        if not self._persons.is_owner(caller):
+        if not self._core.is_owner(caller):
             raise ToolError("who may open what on this machine is said by the owner's programs", code="denied")
         if not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", origin):
             what = f"{origin!r} is no preview; name an origin like http://127.0.0.1:8123"
@@ -200,7 +187,7 @@ class Browser:
         body: JsonObject | None = None,
     ) -> dict[str, Any]:
         """Use a page that shows an origin permitted before, by a route like POST /screenshot, for the owner's tools."""
-        if not self._persons.is_owner(caller) or path.rstrip("/") in _OF_ALL_PAGES:
+        if not self._core.is_owner(caller) or path.rstrip("/") in _OF_ALL_PAGES:
             raise ToolError("a tool has the owner's pages that show its preview, and no other", code="denied")
         return await self._answer(caller, method, path, {**(body or {}), "isPreview": True}, None)
 
@@ -246,7 +233,7 @@ class Browser:
             case "GET", "":
                 return {"enabled": True, "profile": own, **self.backend.describe(), "open": key in self._open}
             case "GET", "/profiles":
-                return {"profiles": [{"name": own, "keeps": self._settings().profile == "keep"}]}
+                return {"profiles": [{"name": own, "keeps": self._core.config.browser.profile == "keep"}]}
             case "POST", "/stop":
                 stopped = key in self._open
                 await self._close_set(key)
@@ -293,7 +280,7 @@ class Browser:
         return _read_proxied(told, there.shown) | {"source": there.source}
 
     async def _use(self, caller: Caller, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
-        if not self._settings().enabled:
+        if not self._core.config.browser.enabled:
             raise ToolError("the browser is switched off; browser.enabled switches it on", code="unavailable")
         pages, key = self._pages_of(caller), self._key_of(caller)
         try:
@@ -309,7 +296,7 @@ class Browser:
                 what = f"{_MAX_PAGE_SETS} sessions have pages open; stop the browser in one of them"
                 raise ToolError(what, code="too_many")
             pages = self._open[key] = self.backend.open(
-                self._profile_of(caller), keeps=self._settings().profile == "keep"
+                self._profile_of(caller), keeps=self._core.config.browser.profile == "keep"
             )
         self._used[key], self._callers[key] = time.monotonic(), caller
         if self._closing is None or self._closing.done():
@@ -319,9 +306,9 @@ class Browser:
     def _key_of(self, caller: Caller) -> PagesKey:
         """Return whose pages they are; who is nobody for certain has those of their session."""
         place = caller.session or f"-{agent_of(caller)}"
-        if self._persons.is_owner(caller):
+        if self._core.is_owner(caller):
             return PagesKey(place, "")
-        return PagesKey(place, self._persons.person_of(caller) or repr(caller.session or caller))
+        return PagesKey(place, self._core.person_of(caller) or repr(caller.session or caller))
 
     def _profile_of(self, caller: Caller) -> str:
         """Return under what a caller's cookies are kept: the owner's under the agent, anybody else's apart.

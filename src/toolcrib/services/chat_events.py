@@ -1,22 +1,14 @@
 """The events of a run as the protocol of the gateway tells them: `agent` and `chat`, each with its number."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from toolcrib.define import event as events
 from toolcrib.define.gateway import Bus
 
+from .chat_run import ChatRun
+
 _DELTA_SECONDS = 0.15  # between two pieces of an answer
-
-
-class ToldRun(Protocol):
-    """A run, as far as it is told of."""
-
-    id: str
-    began: float
-
-    @property
-    def session(self) -> str: ...
 
 
 def to_ms(seconds: float) -> int:
@@ -27,7 +19,7 @@ def to_ms(seconds: float) -> int:
 class Teller:
     """Turns the events of one run into those of the protocol: each with its number, pieces of text not too often."""
 
-    def __init__(self, bus: Bus, run: ToldRun, now: Callable[[], float]) -> None:
+    def __init__(self, bus: Bus, run: ChatRun, now: Callable[[], float]) -> None:
         self._bus, self._run, self._now = bus, run, now
         self._chat_seq, self._agent_seq = 0, 0
         self._text, self._told_chars, self._told_at = "", 0, 0.0

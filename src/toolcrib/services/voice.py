@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args
 
 from pydantic import Field
 
@@ -24,6 +24,7 @@ from toolcrib.define.context import Ctx
 from toolcrib.define.errors import ToolError
 from toolcrib.define.plugin import Hook, Word
 from toolcrib.define.ports import Workspace, rpc, work_of
+from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.taint import join_sources
 from toolcrib.define.voice import (
     SPEECH_SUFFIXES,
@@ -37,6 +38,7 @@ from toolcrib.define.voice import (
 )
 from toolcrib.threads import in_thread
 
+from .chat_run import ChatQuery
 from .exec.processes import TypedAfter, remember
 from .feature import Core, Feature
 
@@ -59,20 +61,6 @@ class VoiceBackend(Protocol):
     def read_choice(self) -> dict[str, Any]: ...
     def keep_choice(self, choice: Mapping[str, Any], /) -> None: ...
     async def close(self) -> None: ...
-
-
-class SpokenQuery(Protocol):
-    """A message that may have been spoken: a dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def message(self) -> str: ...
-    @property
-    def attachments(self) -> tuple[Mapping[str, Any], ...]: ...
-
-
-SpokenQueryT = TypeVar("SpokenQueryT", bound=SpokenQuery)
 
 
 class OpenWorkspaces(Protocol):
@@ -286,9 +274,9 @@ class Voice:
         heard = await self.hear(self._decode(audio))
         return {"text": heard.text, "seconds": round(heard.seconds, 2)}
 
-    async def write_down(self, query: SpokenQueryT) -> SpokenQueryT:
+    async def write_down(self, query: ChatQuery) -> ChatQuery:
         """Return what somebody sends with its recordings as text, marked as what it is; other attachments stay."""
-        text, others = query.message, list[Mapping[str, Any]]()
+        text, others = query.message, list[JsonObject]()
         for each in query.attachments:
             if not str(each.get("mimeType", "")).startswith(("audio/", "video/")):  # some send a voice as a video
                 others.append(each)

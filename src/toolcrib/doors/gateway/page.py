@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -24,6 +24,7 @@ from toolcrib.define.device import Device
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 from toolcrib.define.gateway import ADMIN
+from toolcrib.services.devices import Devices
 
 from .credentials import Principal, RefusedError, cookie_name, is_from_page, read_page_token
 from .http import Gate, HttpError, HttpRoute, Raw, find_header, read_json
@@ -47,19 +48,6 @@ _STRICT = {
 }  # fmt: skip
 
 
-class Pages(Protocol):
-    """The devices, as far as a page becomes one."""
-
-    def spend_page_code(self, code: str, /) -> bool:
-        """Tell whether a code lets a page in; it is spent."""
-
-    async def pair_page(self, asked: Device, /) -> tuple[str, str]:
-        """Pair a page; return the two halves of its token."""
-
-    async def forget(self, id: str, /) -> None:
-        """Let a page in no more."""
-
-
 class _Asset(NamedTuple):
     kind: str
     body: bytes
@@ -68,7 +56,7 @@ class _Asset(NamedTuple):
 
 
 def page_routes(
-    server: Gate, pages: Pages, canvas_host: Callable[[str], str], folder: Traversable | None = None
+    server: Gate, pages: Devices, canvas_host: Callable[[str], str], folder: Traversable | None = None
 ) -> Mapping[str, HttpRoute]:
     """Return what the page is answered; `canvas_host` is asked where somebody at an address finds the canvas host."""
     page = _Page(server, pages, canvas_host)
@@ -81,7 +69,7 @@ def page_routes(
 
 
 class _Page:
-    def __init__(self, server: Gate, pages: Pages, canvas_host: Callable[[str], str]) -> None:
+    def __init__(self, server: Gate, pages: Devices, canvas_host: Callable[[str], str]) -> None:
         self._server, self._pages, self._canvas_host = server, pages, canvas_host
         self._assets: dict[Traversable, _Asset] = {}
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from toolcrib.config.settings import ExecSettings, SettingsSource
+from toolcrib.config.settings import ExecSettings, HookProgramSettings, SettingsSource
 from toolcrib.define.caller import Caller
 from toolcrib.define.context import Ctx
 from toolcrib.define.errors import CribError, ToolError
@@ -56,17 +56,6 @@ class WorkspaceTerms(Protocol):
 
     @property
     def root(self) -> Path: ...
-
-
-class NamedProgram(Protocol):
-    """A program that the configuration names, where it runs, and for how long it may."""
-
-    @property
-    def run(self) -> tuple[str, ...]: ...
-    @property
-    def host(self) -> str | None: ...
-    @property
-    def timeout_sec(self) -> float: ...
 
 
 class Shells(FileTracer, Protocol):
@@ -219,7 +208,9 @@ class CommandRunner:
 
     # programs that the configuration names
 
-    async def run_named(self, caller: Caller, program: NamedProgram, told: _Event) -> tuple[int | None, bytes, bytes]:
+    async def run_named(
+        self, caller: Caller, program: HookProgramSettings, told: _Event
+    ) -> tuple[int | None, bytes, bytes]:
         """Run what the operator wrote down, unjudged; return its exit code (None: it was ended), its stdout and stderr.
         An accepted file of the workspace runs there; all else in `/`: what lies where it starts nobody has accepted.
         """
