@@ -59,36 +59,20 @@ _DROPPABLE = frozenset({"tick", "presence", "health"})
 # who may be told of what; all others are told to everybody who may see the session
 
 
-class Hall(Protocol):
-    """Where clients meet, as far as one of them knows it."""
+class ConnectionHost(Protocol):
+    """Where clients meet, as far as one of them knows it; `GatewayServer` says what each of these does."""
 
     handshake_seconds: float
     methods: Mapping[str, Method]
     version: str
 
-    async def welcome(self, visit: Visit, params: Mapping[str, Any], /) -> tuple[Principal, str]:
-        """Return who shows the secrets in a `connect`, and the token that its device is given, "" for none.
-
-        Raises RefusedError when nobody does, UnpairedError when the device has to wait.
-        """
-
-    def check_params(self, method: str, params: Mapping[str, Any], /) -> None:
-        """Raise ArgumentError where a parameter is not of the kind that the method takes."""
-
-    def rpc_for(self, principal: Principal, /) -> Rpc:
-        """Return the methods, bound to who is asking."""
-
-    def enter(self, connection: "Connection", params: Mapping[str, Any], /) -> None:
-        """Take a client that is known, and what it says about itself."""
-
-    def leave(self, connection: "Connection", /) -> None:
-        """Forget a client."""
-
-    def snapshot(self, principal: Principal, /) -> dict[str, Any]:
-        """Return how the gateway stands, for who has just come."""
-
-    def find_canvas_host(self, connection: "Connection", /) -> str:
-        """Return where a node with a canvas finds the canvas host, "" for others."""
+    async def welcome(self, visit: Visit, params: Mapping[str, Any], /) -> tuple[Principal, str]: ...
+    def check_params(self, method: str, params: Mapping[str, Any], /) -> None: ...
+    def rpc_for(self, principal: Principal, /) -> Rpc: ...
+    def enter(self, connection: "Connection", params: Mapping[str, Any], /) -> None: ...
+    def leave(self, connection: "Connection", /) -> None: ...
+    def snapshot(self, principal: Principal, /) -> dict[str, Any]: ...
+    def find_canvas_host(self, connection: "Connection", /) -> str: ...
 
 
 class Connection:
@@ -98,10 +82,10 @@ class Connection:
     _written: asyncio.Event | None  # set when nothing is left to send, where somebody waits for that
 
     def __init__(
-        self, hall: Hall, receive: Receive, send: Send, visit: Visit, introduce: Callable[[Principal], bool]
+        self, host: ConnectionHost, receive: Receive, send: Send, visit: Visit, introduce: Callable[[Principal], bool]
     ) -> None:
         self.introduce = introduce  # says whose connection it is; tells whether they may have one more
-        self._hall, self._receive, self._send = hall, receive, send
+        self._host, self._receive, self._send = host, receive, send
         self.id, self.address, self._visit = secrets.token_hex(8), visit.address, visit
         self.principal: Principal | None = None  # whose rights never change: when they do, the connection ends
         self._permitted = set[str]()
@@ -164,7 +148,7 @@ class Connection:
         nonce = secrets.token_hex(16)
         self._push(write_event("connect.challenge", {"nonce": nonce, "ts": int(time.time() * 1000)}, 0))
         try:
-            async with asyncio.timeout(self._hall.handshake_seconds):
+            async with asyncio.timeout(self._host.handshake_seconds):
                 request = await self._next_request(MAX_STRANGER_BYTES)
         except TimeoutError:
             return self.close(POLICY_VIOLATION, "connect did not come in time")
@@ -174,7 +158,7 @@ class Connection:
             while self._closing is None and (asked := await self._next_request(self._most)) is not None:
                 while len(self._tasks) >= _MAX_IN_FLIGHT:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-                method = self._hall.methods.get(asked.method)
+                method = self._host.methods.get(asked.method)
                 if method is not None and method.mark.at_once:
                     await self._answer(asked)
                     continue
@@ -182,7 +166,7 @@ class Connection:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         finally:
-            self._hall.leave(self)
+            self._host.leave(self)
 
     async def _next_request(self, most: int) -> FrameRequest | None:
         """Return what it asks for next; None when it has gone, or sent what nobody can answer."""
@@ -214,7 +198,7 @@ class Connection:
         """Let it in by what it shows, or close it."""
         try:
             params = check_connect(request)
-            principal, token = await self._hall.welcome(self._visit._replace(nonce=nonce), params)
+            principal, token = await self._host.welcome(self._visit._replace(nonce=nonce), params)
         except FrameError as error:
             self._refuse(error)
             return False
@@ -233,8 +217,8 @@ class Connection:
         self.principal, self._takes_parts = principal, PARTS in params.get("caps", ())
         if principal.role == "node":  # which sends pictures and clips
             self._most, self._joiner = MAX_ANSWER_CHARS, Joiner(MAX_ANSWER_CHARS)
-        self._rpc = self._hall.rpc_for(principal)
-        self._hall.enter(self, params)
+        self._rpc = self._host.rpc_for(principal)
+        self._host.enter(self, params)
         self._push(write_answer(request.id, self._hello(principal, token)))
         self._is_greeted = True
         return True
@@ -242,17 +226,17 @@ class Connection:
     def _hello(self, principal: Principal, token: str) -> dict[str, Any]:
         given = {"deviceToken": token, "issuedAtMs": int(time.time() * 1000)} if token else dict[str, Any]()
         policy = {"maxPayload": MAX_FRAME_BYTES, "maxBufferedBytes": MAX_BUFFERED_BYTES}
-        url = self._hall.find_canvas_host(self)
+        url = self._host.find_canvas_host(self)
         return {
             "type": "hello-ok",
             "protocol": PROTOCOL,
-            "server": {"version": self._hall.version, "connId": self.id},
+            "server": {"version": self._host.version, "connId": self.id},
             "features": {
-                "methods": sorted({*self._hall.methods, "connect"}),
-                "reads": sorted(name for name, method in self._hall.methods.items() if method.mark.reads),
+                "methods": sorted({*self._host.methods, "connect"}),
+                "reads": sorted(name for name, method in self._host.methods.items() if method.mark.reads),
                 "events": list(EVENTS),
             },
-            "snapshot": self._hall.snapshot(principal),
+            "snapshot": self._host.snapshot(principal),
             "auth": {"role": principal.role, "scopes": sorted(principal.scopes), **given},
             "policy": {**policy, "tickIntervalMs": int(TICK_SECONDS * 1000)},
             **({"canvasHostUrl": url} if url else {}),
@@ -261,7 +245,7 @@ class Connection:
     # once it is known
 
     async def _answer(self, request: FrameRequest) -> None:
-        method = self._hall.methods.get(request.method)
+        method = self._host.methods.get(request.method)
         if method is not None and request.method in self._permitted:
             frame = await self._ask(request)
         elif why := self._explain_refusal(request.method, method):
@@ -269,7 +253,7 @@ class Connection:
         elif method is None and request.method in NEEDED:
             frame = write_error(request.id, "UNAVAILABLE", f"this gateway has no {request.method} yet")
         elif method is None:
-            hint = suggest(request.method, self._hall.methods)
+            hint = suggest(request.method, self._host.methods)
             frame = write_error(request.id, "INVALID_REQUEST", f"unknown method: {request.method}{hint}")
         else:
             self._permitted.add(request.method)
@@ -293,7 +277,7 @@ class Connection:
     def _tell_progress(self, request: FrameRequest, part: Any) -> None:
         if isinstance(part, GatewayEvent):  # for who asks alone
             self.send_event(part)
-        elif self._hall.methods[request.method].mark.two_answers:
+        elif self._host.methods[request.method].mark.two_answers:
             self._push(write_answer(request.id, part))
         else:
             self._seq += 1
@@ -302,7 +286,7 @@ class Connection:
     async def _ask(self, request: FrameRequest) -> str:
         try:
             if request.params:
-                self._hall.check_params(request.method, request.params)
+                self._host.check_params(request.method, request.params)
             told = await self._rpc(request.method, request.params, progress=partial(self._tell_progress, request))
             return write_answer(request.id, told)
         except ToolError as error:

@@ -120,24 +120,17 @@ class Askers:
 
 
 class Gate(Protocol):
-    """The gateway, as far as a request needs it."""
+    """The gateway, as far as a request needs it; `GatewayServer` says what each of these does."""
 
     credentials: Credentials
     failures: Failures
     askers: Askers
     is_ready: bool
 
-    def address_of(self, scope: Scope, /) -> str:
-        """Return where a request comes from."""
-
-    def identify(self, scope: Scope, /) -> Principal | RefusedError:
-        """Return who shows a credential in a request, or why nobody does."""
-
-    def introduce(self, scope: Scope, principal: Principal, /) -> bool:
-        """Take note of whose connection it is; tell whether they may have it."""
-
-    def rpc_for(self, principal: Principal, /) -> Rpc:
-        """Return the methods, bound to who is asking."""
+    def address_of(self, scope: Scope, /) -> str: ...
+    def identify(self, scope: Scope, /) -> Principal | RefusedError: ...
+    def introduce(self, scope: Scope, principal: Principal, /) -> bool: ...
+    def rpc_for(self, principal: Principal, /) -> Rpc: ...
 
 
 class HttpDoor:

@@ -349,7 +349,8 @@ class GatewayServer:
     async def welcome(self, visit: Visit, params: Mapping[str, Any]) -> tuple[Principal, str]:
         """Return who shows the secrets in a `connect`, and the token that its device is given, "" for none.
 
-        With the owner's secret a device is paired at once when it is on this machine, and waits when it is not.
+        With the owner's secret a device is paired at once when it is on this machine, and waits when it is not. Raises
+        RefusedError when nobody shows them, UnpairedError when the device has to wait.
         """
         auth = params.get("auth") or {}
         if "page" in auth:
