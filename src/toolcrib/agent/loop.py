@@ -140,7 +140,8 @@ class Loop:
         )
         self.declarations = Declarations(setup.belt, setup.model.card)
         above = current_turn()
-        self._spent = Spent(setup.limits, above.spent if above else None, setup.pipeline.meter)
+        # what the turn has taken so far, its subagents included
+        self.spent: Spent = Spent(setup.limits, above.spent if above else None, setup.pipeline.meter)
         self._reserved = reserve_for(setup.model.card)  # while a reply is under way
         self._notes: list[str] = []  # for the person, behind the last words
         self._repeats = Repeats(setup.limits.repeats)
@@ -150,11 +151,6 @@ class Loop:
         self._cut_off = 0
         self._has_overflowed = False
         self._stops = 0  # how often somebody had stopped the task before the turn began
-
-    @property
-    def spent(self) -> Spent:
-        """What the turn has taken so far, its subagents included."""
-        return self._spent
 
     @property
     def later(self) -> LaterWaiter | None:
@@ -217,7 +213,7 @@ class Loop:
             self._raise_if_stopped()
         while True:
             self.journal.check()
-            if over := self._spent.over() or await self.charge(begins=self._reserved):
+            if over := self.spent.over() or await self.charge(begins=self._reserved):
                 return over
             if heard := self._inbox.next_steering() or (self._inbox.next_following() if is_answered else None):
                 said = self._say(heard)
@@ -249,7 +245,7 @@ class Loop:
     ) -> _How | None:
         """Count what replies took against quotas; return which leaves no room for one more, of this model, and why."""
         price = (model or self.setup.model).card.price
-        word = await self._spent.charge(self.setup.caller, price, begins, ends)
+        word = await self.spent.charge(self.setup.caller, price, begins, ends)
         self._notes += [f"{each}." for each in (*word.warnings, word.reason) if each]
         for sentence in word.warnings:
             self._emit(Warned(sentence))
@@ -282,7 +278,7 @@ class Loop:
         no such reply, the turn ends as it would have. A subagent has a last reply of its own.
         """
         # what another one costs nobody knows, or a quota has no room for it
-        is_silent = (reason == "cost" and self._spent.cost is None) or f"{sentence}." in self._notes
+        is_silent = (reason == "cost" and self.spent.cost is None) or f"{sentence}." in self._notes
         if reason not in _WORDS_AFTER or self.setup.is_done is not None or is_silent:
             return
         if reason == "timeout":
@@ -318,7 +314,7 @@ class Loop:
             by=message.by,
             at=self.journal.now(),
         )
-        add = self._spent.add if is_step else self._spent.add_aside
+        add = self.spent.add if is_step else self.spent.add_aside
         cost = add(replied.usage, self.setup.model.card.price)
         self.history.append(message, replied.usage)
         self.journal.add(Said(message, replied.usage, cost))
@@ -359,7 +355,7 @@ class Loop:
         shorter = await self.setup.shorten(self.history, force)
         if shorter is None:
             return False
-        self._spent.add_aside(shorter.usage, self.setup.model.card.price)
+        self.spent.add_aside(shorter.usage, self.setup.model.card.price)
         self.history = shorter.history
         self._repeats.forget()
         return True
@@ -477,7 +473,7 @@ class Loop:
         reason, sentence = how
         answered = self._answer(sentence or "the turn ended")
         unheard = [self._say(message) for message in self._inbox.close()]  # the next turn will hear it
-        spent = self._spent
+        spent = self.spent
         self.journal.add(Ended(reason, sentence, spent.usage, spent.cost))
         failure: ToolError | None = None
         try:

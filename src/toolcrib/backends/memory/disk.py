@@ -70,17 +70,12 @@ class DiskMemory:
         self._own: tempfile.TemporaryDirectory[str] | None = None
         self._opened: MemoryTable | None = None
         self._chosen: Embedder | None = None
-        self._state = MemoryState(files=0, chunks=0, provider="none")
+        self.state = MemoryState(files=0, chunks=0, provider="none")  # what it held when it was last asked
         self._counted = 0  # the version of the tables that the state counts
         self._filled = 0  # the version in which nothing lacks a vector
         self._seen: _Look | None = None  # when disk and index were last the same
         self._left_out = self._problem = ""
         self._pause_until = 0.0
-
-    @property
-    def state(self) -> MemoryState:
-        """What it held when it was last asked."""
-        return self._state
 
     async def sync(
         self, documents: Sequence[MemoryDocument] = (), *, anew: bool = False, progress: SyncProgress | None = None
@@ -236,15 +231,15 @@ class DiskMemory:
         self._pause_until = self._now() + _PAUSE_SECONDS
 
     async def _tell_state(self, version: int) -> MemoryState:
-        counts = self._state.files, self._state.chunks
+        counts = self.state.files, self.state.chunks
         if version != self._counted:
             counts, self._counted = await in_turn(self._table.count), version
         chosen = self._chosen
-        self._state = MemoryState(
+        self.state = MemoryState(
             files=counts[0],
             chunks=counts[1],
             provider=chosen.provider if chosen else "none",
             model=chosen.model if chosen else "",
             problem="; ".join(filter(None, (self._problem, self._left_out))),
         )
-        return self._state
+        return self.state

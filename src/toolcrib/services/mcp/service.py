@@ -61,7 +61,7 @@ class Mcp:
         faults: Iterable[str] = (),
     ) -> None:
         self._connects, self._store, self._is_owner, self._terms, self._now = servers, store, is_owner, terms, now
-        self._known = {name: KnownServer(name) for name in servers}
+        self.servers = {name: KnownServer(name) for name in servers}  # as each is known now
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: dict[object, Callable[[], None]] = {}
@@ -70,11 +70,6 @@ class Mcp:
         self.faults = [*faults, *self._remember()]
 
     # what the catalog is made of
-
-    @property
-    def servers(self) -> Mapping[str, KnownServer]:
-        """Every configured server, as it is known now."""
-        return self._known
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have `listener` called when the tools of a server, or what is wrong with it, change; return how to end it."""
@@ -90,27 +85,27 @@ class Mcp:
 
     def unmet(self) -> list[str]:
         """Return the servers of which nothing is known yet: never seen before, and not heard of since the start."""
-        return [name for name, each in self._known.items() if not each.pins and not each.settled.is_set()]
+        return [name for name, each in self.servers.items() if not each.pins and not each.settled.is_set()]
 
     # connecting
 
     def start(self) -> None:
         """Begin to connect to every server, beside everything else; once started, nothing happens."""
-        if not self._known or self._is_closed or self._loop is (loop := asyncio.get_running_loop()):
+        if not self.servers or self._is_closed or self._loop is (loop := asyncio.get_running_loop()):
             return
         # a crib may live through several loops, one after the other; what belonged to the last one is gone with it
-        for name in self._known if self._loop else ():
-            known, self._known[name] = self._known[name], KnownServer(name)
-            self._known[name].take(known.pins.values())
+        for name in self.servers if self._loop else ():
+            known, self.servers[name] = self.servers[name], KnownServer(name)
+            self.servers[name].take(known.pins.values())
         self._loop = loop
-        self._tasks = {loop.create_task(self._keep(each)) for each in self._known.values()}
+        self._tasks = {loop.create_task(self._keep(each)) for each in self.servers.values()}
 
     async def ready(self, seconds: float, servers: Iterable[str] | None = None) -> None:
         """Connect, and wait until all servers, or those named, are there or failed once; so many seconds at most."""
         self.start()
         waits = [
             asyncio.ensure_future(each.settled.wait())
-            for name, each in self._known.items()
+            for name, each in self.servers.items()
             if servers is None or name in servers
         ]
         if waits:
@@ -123,19 +118,19 @@ class Mcp:
 
         That is "" where it has answered, and where no server is meant.
         """
-        name = next((each for each in self._known if tool.lower().startswith(f"{server_part(each)}__".lower())), None)
-        if name is None or self._known[name].pins:
+        name = next((each for each in self.servers if tool.lower().startswith(f"{server_part(each)}__".lower())), None)
+        if name is None or self.servers[name].pins:
             return ""
         await self.ready(seconds, [name])
-        if self._known[name].pins or self._known[name].state == "connected":
+        if self.servers[name].pins or self.servers[name].state == "connected":
             return ""
-        why = self._known[name].why or f"the MCP server {name!r} has not answered within {seconds:g} seconds"
+        why = self.servers[name].why or f"the MCP server {name!r} has not answered within {seconds:g} seconds"
         return f"{why}, so its tools are not known; `toolcrib mcp list` connects anew and says how it stands"
 
     async def reach(self, server: str) -> KnownServer:
         """Return a server that is connected; raise ToolError with the reason when it is not."""
         await self._link(server)
-        return self._known[server]
+        return self.servers[server]
 
     async def close(self) -> None:
         """End every connection, and every server that was started."""
@@ -158,7 +153,7 @@ class Mcp:
     async def call(self, server: str, tool: str, args: Mapping[str, Any], progress: Progressed | None = None) -> Any:
         """Return what a tool answered, as the server sent it; raise ToolError when there is no way to ask."""
         link = await self._link(server)
-        at = self._known[server].standings().get(tool, "gone")
+        at = self.servers[server].standings().get(tool, "gone")
         if at == "gone":
             raise ToolError(f"the MCP server {server!r} offers no tool {tool[:64]!r} any more", code="not_found")
         if at != "accepted":
@@ -178,7 +173,7 @@ class Mcp:
     async def status(self, caller: Caller) -> list[dict[str, Any]]:
         """Tell how every MCP server stands: its connection, its tools and what became of them, what is wrong."""
         for_owner = self._is_owner(caller)
-        return [each.to_json(for_owner=for_owner) for each in self._known.values()]
+        return [each.to_json(for_owner=for_owner) for each in self.servers.values()]
 
     @rpc("mcp.list", clients="admin")
     async def overview(
@@ -237,20 +232,20 @@ class Mcp:
     def _remember(self) -> list[str]:
         """Take what was pinned before; return why that cannot be read, nothing when it can."""
         try:
-            pins = self._store.list_all() if self._known else ()
+            pins = self._store.list_all() if self.servers else ()
         except ToolError as error:
             return [f"what was accepted of MCP servers cannot be read: {error}"]
-        for name, each in self._known.items():
+        for name, each in self.servers.items():
             each.take(pin for pin in pins if pin.server == name)
         return []
 
     async def _link(self, server: str) -> Link:
         """Return the connection to a server; wait for one that is being made, bring back one that is down."""
-        self.require(server, self._known)
+        self.require(server, self.servers)
         if self._is_closed:
             raise ToolError(f"the MCP server {server!r} was let go: this crib is closed", code="unavailable")
         self.start()
-        each = self._known[server]
+        each = self.servers[server]
         try:
             async with asyncio.timeout(self._terms.patience):
                 await self._wait_settled(each)
