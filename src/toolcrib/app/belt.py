@@ -361,7 +361,6 @@ class GuardedWayOut:
         self.secret = self._refs.refer
 
     def rules(self) -> EgressRules:
-        """Return the rules that count now."""
         config = self._settings.config
         hosts = config.tools.hosts
         opened = tuple(Opening.read(each) for each in config.web.ssrf.allow_private)
@@ -398,7 +397,6 @@ class GuardedWayOut:
         return provider.base if isinstance(provider, HttpProvider) else None
 
     def for_listed(self, url: str, /) -> GuardedHttp:
-        """Return the way to one server that the operator wrote down for a tool, if `tools.hosts` lets out to it."""
         return GuardedHttp(lambda: self.make_guard().only_for(read_url(url), listed=True))
 
     def for_own(self, url: str, /) -> GuardedHttp:

@@ -165,7 +165,6 @@ class PendingCalls:
         return True
 
     async def take(self, call: Call) -> None:
-        """Take note that the result of a call is kept where it belongs."""
         await self._note(call, "taken", of=_COMPLETED)
 
     async def _note(self, call: Call, to: PendingState, of: Collection[PendingState]) -> None:

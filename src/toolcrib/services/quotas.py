@@ -66,7 +66,6 @@ class Quotas:
         self._is_meant = lru_cache(maxsize=4096)(partial(_is_meant, groups_of))
 
     def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaWord] | None:
-        """Say whether a call may run; with `spends` it is counted, unless it may not."""
         if not self._settings.config.quotas or not (windows := self.windows_for(caller, tool)):
             return None
         return self._admit(windows, spends and any("calls" in each.most for each in windows))

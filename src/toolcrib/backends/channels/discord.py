@@ -166,7 +166,6 @@ class DiscordChannel:
         return page.body
 
     async def show_typing(self, chat: str, thread: str, /) -> None:
-        """Show that an answer is on its way."""
         await self._rest.ask("POST", f"/channels/{to_snowflake(thread or chat, 'the chat')}/typing")
 
     async def close(self) -> None:

@@ -135,7 +135,6 @@ class MatrixChannel:
             self._token = ""
 
     async def show_typing(self, chat: str, thread: str, /) -> None:
-        """Show that an answer is on its way."""
         path = f"/rooms/{quote(_split_chat(chat)[0], safe='')}/typing/{quote(self._me, safe='')}"
         await self._ask("PUT", path, {"typing": True, "timeout": 8_000})
 

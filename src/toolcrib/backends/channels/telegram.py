@@ -141,7 +141,6 @@ class TelegramChannel:
         return page.body
 
     async def show_typing(self, chat: str, thread: str, /) -> None:
-        """Show that an answer is on its way."""
         more = {"message_thread_id": int(thread)} if thread else {}
         await self._ask("sendChatAction", {"chat_id": chat, "action": "typing", **more})
 

@@ -147,7 +147,6 @@ class XmppChannel:
         return page.body
 
     async def show_typing(self, chat: str, thread: str, /) -> None:
-        """Show that an answer is on its way."""
         stanza = self._new_message(chat)
         add_element(stanza, "composing", _STATES)
         add_element(stanza, "no-store", "urn:xmpp:hints")

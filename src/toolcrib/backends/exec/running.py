@@ -67,7 +67,6 @@ class Output:
         return bytes(self._end[-count:]) if count else b""
 
     def since(self, at: int) -> tuple[int, bytes]:
-        """Return what was printed from byte `at` on, as far as it is kept, and the byte it begins at."""
         kept = min(len(self._end), self._keep)
         first = min(max(at, self.total - kept), self.total)
         return first, self.tail(self.total - first)

@@ -51,7 +51,6 @@ class LocalShells:
 
     @property
     def programs(self) -> Mapping[str, str]:
-        """The programs that came with us, by name."""
         return own_programs()
 
     def find(self, host: str, terms: Terms, /) -> Shell:
@@ -92,7 +91,6 @@ class LocalShells:
         return self._disks[terms]
 
     async def sweep(self) -> Sequence[Leftover]:
-        """End what a crib left running that died; return it."""
         return () if self._supervisor is None else tuple(await in_thread(end_leftovers, str(self._folder)))
 
     async def close(self) -> None:

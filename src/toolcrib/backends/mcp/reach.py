@@ -120,7 +120,6 @@ class McpReach:
         redact: Callable[[str], str],
         /,
     ) -> tuple[Mapping[str, Tool], Mapping[str, str]]:
-        """Return the tools by the server's own names, and what is wrong with those that cannot be made."""
         from .tools import tools_from  # noqa: PLC0415  only who has servers pays
 
         return tools_from(name, definitions, call, redact)

@@ -90,7 +90,6 @@ class DiskMemory:
     async def search(
         self, query: str, documents: Sequence[MemoryDocument] = (), *, count: int = 6, min_score: float = 0.0
     ) -> list[MemoryPassage]:
-        """Return the best passages of what is on disk now, best first."""
         vector = await self._embed_question(query)
         ask = partial(self._table.search, query, vector, max(1, count))
         async with self._lock:
@@ -103,7 +102,6 @@ class DiskMemory:
         return [passage for passage in found if passage.score >= min_score]
 
     async def close(self) -> None:
-        """Let go of files; it may be used again."""
         async with self._lock:
             if self._opened is not None:
                 await in_turn(self._opened.close)

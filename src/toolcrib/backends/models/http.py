@@ -125,7 +125,6 @@ class HttpModel:
         yield self._end_reply(chunks, answer, failed)
 
     async def close(self) -> None:
-        """Let go of connections."""
         client, self._client = self._client, None
         if client and self._loop is asyncio.get_running_loop():
             await client.aclose()

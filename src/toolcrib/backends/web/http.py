@@ -134,7 +134,6 @@ class GuardedHttp:
         most: int = PAGE_BYTES,
         seconds: float = PAGE_SECONDS,
     ) -> Page:
-        """Send a request of another kind, and return what it was answered."""
         if not method.isalpha() or not method.isascii():
             raise ToolError(f"{method[:20]!r} is no method of HTTP", code="bad_address")
         asked = _Asked(method=method.upper(), there=self._read(url), headers=headers, body=body, most=most)
