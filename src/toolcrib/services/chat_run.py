@@ -155,8 +155,8 @@ class Past(NamedTuple):
     def to_json(self, id: str) -> dict[str, Any]:
         if self.error:
             return {"runId": id, "status": "error", "summary": self.error}
-        told = {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
-        return told | describe_sources(self.sources)
+        answer = {"runId": id, "status": "ok", "result": {"payloads": [{"text": self.end.text}]}}
+        return answer | describe_sources(self.sources)
 
 
 def refuse_delivery(query: AgentQuery | ChatQuery) -> None:

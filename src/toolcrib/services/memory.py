@@ -186,10 +186,10 @@ class Memories:
         memory = self._find(caller, agentId)
         index = await self._index_of(memory)
         state = await index.sync(await self._documents(memory, caller))
-        told, is_owner = {"agentId": memory.agent, **_state_json(state)}, self._core.is_owner(caller)
+        status, is_owner = {"agentId": memory.agent, **_state_json(state)}, self._core.is_owner(caller)
         if is_owner or not caller.door:
-            told["folder"] = str(memory.places.folder)
-        return told | ({"people": self._list_people(memory.agent)} if is_owner else {})
+            status["folder"] = str(memory.places.folder)
+        return status | ({"people": self._list_people(memory.agent)} if is_owner else {})
 
     @rpc("memory.reindex", clients="admin")
     async def reindex(self, caller: Caller, progress: Progress, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803

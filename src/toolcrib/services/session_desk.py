@@ -124,9 +124,9 @@ class SessionDesk:
                     data = base64.b64encode(part.data).decode()
                     row["content"].append({"type": "image", "data": data, "mimeType": part.mime})
             shown.append(row)
-        told = {"sessionKey": head.key, "sessionId": session_id(head), "messages": shown[::-1]}
-        told |= describe_sources(each for row in shown for each in row.get("sources", ()))
-        return {**told, "first": len(messages) - len(shown)}
+        answer = {"sessionKey": head.key, "sessionId": session_id(head), "messages": shown[::-1]}
+        answer |= describe_sources(each for row in shown for each in row.get("sources", ()))
+        return {**answer, "first": len(messages) - len(shown)}
 
     @rpc("sessions.preview", clients="read", shared=True, why="own")
     async def preview(

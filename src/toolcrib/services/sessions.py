@@ -192,8 +192,8 @@ class Sessions:
                 break
             shown.append(row)
         shown.reverse()
-        told = {"key": head.key, "messages": shown, "before": len(messages) - len(shown)}
-        return told | describe_sources(each for row in shown for each in row.get("sources", ()))
+        answer = {"key": head.key, "messages": shown, "before": len(messages) - len(shown)}
+        return answer | describe_sources(each for row in shown for each in row.get("sources", ()))
 
     @rpc("sessions.switch", clients="admin")  # and no tool: the owner's model is not the owner
     async def switch(

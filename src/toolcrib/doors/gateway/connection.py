@@ -287,8 +287,8 @@ class Connection:
         try:
             if request.params:
                 self._host.check_params(request.method, request.params)
-            told = await self._rpc(request.method, request.params, progress=partial(self._tell_progress, request))
-            return write_answer(request.id, told)
+            answer = await self._rpc(request.method, request.params, progress=partial(self._tell_progress, request))
+            return write_answer(request.id, answer)
         except ToolError as error:
             return write_error(request.id, code_of(error), str(error), {"code": error.code})
         except Exception:

@@ -157,8 +157,8 @@ def cookie_name(host: str) -> str:
 
 def is_from_page(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Tell whether a browser says that our own page asks: not one of another port, and nobody by a link."""
-    told = {name: value.decode("latin-1") for name, value in headers}
-    origin, host, site = (told.get(name) for name in (b"origin", b"host", b"sec-fetch-site"))
+    named = {name: value.decode("latin-1") for name, value in headers}
+    origin, host, site = (named.get(name) for name in (b"origin", b"host", b"sec-fetch-site"))
     return is_origin_of(origin or "", host or "") and site in (None, "same-origin")
 
 
@@ -166,9 +166,9 @@ def read_page_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """Return the half of a token that is in the page's cookie, "" unless our own page asks."""
     if not is_from_page(headers := tuple(headers)):
         return ""
-    told = dict(headers)
-    name = cookie_name(told[b"host"].decode("latin-1"))
-    pairs = (each.strip().partition("=") for each in told.get(b"cookie", b"").decode("latin-1").split(";"))
+    named = dict(headers)
+    name = cookie_name(named[b"host"].decode("latin-1"))
+    pairs = (each.strip().partition("=") for each in named.get(b"cookie", b"").decode("latin-1").split(";"))
     return next((value for each, _, value in pairs if each == name), "")
 
 

@@ -72,8 +72,8 @@ class HttpError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return what the client is told."""
-        told = {"type": self.kind, "message": str(self), "code": self.kind, "param": None}
-        return {"ok": False, "error": told, **self._more}
+        error = {"type": self.kind, "message": str(self), "code": self.kind, "param": None}
+        return {"ok": False, "error": error, **self._more}
 
 
 class Askers:
@@ -209,12 +209,12 @@ class HttpDoor:
         args = {**({"action": body["action"]} if "action" in body else {}), **body.get("args", {})}
         params = {"tool": body["tool"], "args": args, "dryRun": body.get("dryRun", False)}
         params["sessionKey"] = body.get("sessionKey", "main")
-        told = await _stop_when_gone(ask(self._server, principal, "tools.call", params), receive)
-        if told.get("status") == "error":
-            denied = told["verdict"]["decision"] == "deny"
-            sentence = told["content"][0]["text"] if told["content"] else "it failed"
-            raise HttpError(404 if denied else 400, "not_found" if denied else "tool_error", sentence, result=told)
-        return 200, {"ok": True, "result": told}
+        result = await _stop_when_gone(ask(self._server, principal, "tools.call", params), receive)
+        if result.get("status") == "error":
+            denied = result["verdict"]["decision"] == "deny"
+            sentence = result["content"][0]["text"] if result["content"] else "it failed"
+            raise HttpError(404 if denied else 400, "not_found" if denied else "tool_error", sentence, result=result)
+        return 200, {"ok": True, "result": result}
 
 
 def admit(server: Gate, scope: Scope, method: str, needed: Needed) -> Principal:
@@ -393,8 +393,8 @@ def _admit_hook(settings: HookSettings, scope: Scope, add_failure: Callable[[], 
         filter(None, (find_header(scope, each) for each in _TOKEN_HEADERS)), ""
     )
     if not given or not matches(given, settings.token):
-        told = "show the token of hooks, Authorization: Bearer TOKEN; never in the address"
-        raise HttpError(429 if given and add_failure() else 401, "unauthorized", told)
+        sentence = "show the token of hooks, Authorization: Bearer TOKEN; never in the address"
+        raise HttpError(429 if given and add_failure() else 401, "unauthorized", sentence)
     if not _HOOK_NAME.fullmatch(name):
         raise HttpError(404, "not_found", "a hook's name is made of a-z, 0-9, _ and -")
     home = f"agent:{settings.agents.get(name, 'main')}:hook:{name}"

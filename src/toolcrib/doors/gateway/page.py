@@ -95,8 +95,8 @@ class _Page:
         address = self._server.address_of(scope)
         if not self._pages.spend_page_code(code):  # long and made at random: no neighbour's guesses lock its owner out
             is_locked = self._server.failures.add(address, "page code")
-            told = "this code was used, is older than five minutes or was never made; `toolcrib gateway page` makes one"
-            raise HttpError(429 if is_locked else 401, "unauthorized", told)
+            why = "this code was used, is older than five minutes or was never made; `toolcrib gateway page` makes one"
+            raise HttpError(429 if is_locked else 401, "unauthorized", why)
         if self._find(scope) is not None:  # it is in already, and stays who it is
             return 200, self._answer(scope, {"ok": True, "key": find_header(scope, b"x-toolcrib-page")})
         browser = escape(find_header(scope, b"user-agent")[:128])

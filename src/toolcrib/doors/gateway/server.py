@@ -220,12 +220,12 @@ class GatewayServer:
             self.crib.settings.reload()
         except CribError as error:
             log.error("the configuration of before stays in force: %s", escape(str(error)))  # noqa: TRY400  it says where
-            told: dict[str, Any] = {"ok": False, "error": str(error)}
+            outcome: dict[str, Any] = {"ok": False, "error": str(error)}
         else:
             log.info("the configuration was read again")
-            told = {"ok": True}
+            outcome = {"ok": True}
         self.crib.gateway.not_in_force = self.crib.settings.problem
-        self.crib.gateway.bus.publish("config", told, "", lambda _: False)
+        self.crib.gateway.bus.publish("config", outcome, "", lambda _: False)
 
     def _take_settings(self) -> None:
         self.crib.cron.clock.poke()  # heartbeats stand in them, too
@@ -273,8 +273,8 @@ class GatewayServer:
         hosts, origins = ([value for name, value in scope["headers"] if name == key] for key in (b"host", b"origin"))
         if len(hosts) != 1 or not self._is_our_host(host := hosts[0].decode("latin-1")):
             return "this gateway is asked by its address, as localhost, or by a name in gateway.allowedOrigins"
-        told = [each.decode("latin-1") for each in origins]
-        if len(told) > 1 or not all(fold_origin(each) in self._origins or is_origin_of(each, host) for each in told):
+        named = [each.decode("latin-1") for each in origins]
+        if len(named) > 1 or not all(fold_origin(each) in self._origins or is_origin_of(each, host) for each in named):
             return "this gateway answers no page of another origin; gateway.allowedOrigins names those it does"
         return None
 

@@ -284,8 +284,8 @@ class Cron:
         if not wait:
             return {"ok": True, "ran": True}
         end = await asyncio.shield(begun)
-        told = {"status": end.status, "summary": end.summary, "error": end.error}
-        return {"ok": True, "ran": True} | {name: value for name, value in told.items() if value}
+        outcome = {"status": end.status, "summary": end.summary, "error": end.error}
+        return {"ok": True, "ran": True} | {name: value for name, value in outcome.items() if value}
 
     @rpc("cron.runs", clients="read", why="own")
     async def runs(
@@ -445,7 +445,7 @@ class Cron:
     def to_json(self, job: Job) -> dict[str, Any]:
         """Return a job as it is told."""
         state, now = job.state, self.clock.now_ms()
-        told = {
+        facts = {
             "nextRunAtMs": self._next_of(job),
             "runningAtMs": state.running_ms if slots.is_running(job, now) else None,
             "lastRunAtMs": state.last_run_ms,
@@ -455,7 +455,7 @@ class Cron:
         }
         spec = job.spec.to_json()
         author = {} if job.author.channel is None and job.author.sender is None else {"author": name_of(job.author)}
-        kept = {name: value for name, value in told.items() if value is not None}
+        kept = {name: value for name, value in facts.items() if value is not None}
         return {
             "id": job.id,
             "createdAtMs": job.created_ms,
@@ -466,19 +466,19 @@ class Cron:
         }
 
     def _run_json(self, run: JobRun) -> dict[str, Any]:
-        told: dict[str, Any] = {"ts": run.ended_ms or run.began_ms, "jobId": run.job, "runId": run.id}
-        told |= {"action": "started" if run.status == "running" else "finished", "status": run.status}
-        told |= {"runAtMs": run.began_ms, "slotMs": run.slot_ms, "summary": run.summary, "error": run.error}
+        row: dict[str, Any] = {"ts": run.ended_ms or run.began_ms, "jobId": run.job, "runId": run.id}
+        row |= {"action": "started" if run.status == "running" else "finished", "status": run.status}
+        row |= {"runAtMs": run.began_ms, "slotMs": run.slot_ms, "summary": run.summary, "error": run.error}
         if run.ended_ms is not None:
-            told["durationMs"] = max(run.ended_ms - run.began_ms, 0)
-        return {name: value for name, value in told.items() if value not in ("", None)}
+            row["durationMs"] = max(run.ended_ms - run.began_ms, 0)
+        return {name: value for name, value in row.items() if value not in ("", None)}
 
     def _tell_changed(self, job: Job, action: str) -> dict[str, Any]:
-        told = self.to_json(job)
-        at = told["state"].get("nextRunAtMs")
+        row = self.to_json(job)
+        at = row["state"].get("nextRunAtMs")
         self._publish(job, {"action": action, **({"nextRunAtMs": at} if at is not None else {})})
         self.clock.poke()
-        return told
+        return row
 
     def _tell(self, job: Job, run: JobRun) -> None:
         """Tell of a run that begins or has ended."""
