@@ -206,6 +206,14 @@ GIVEN: list[tuple[str, Mapping[str, Any]]] = [
     ("a folder of npm", {"command": "npm", "args": ["run", "mcp", "--prefix", "<ws>/app"]}),
     ("a project of uv", {"command": "uv", "args": ["--directory", "<ws>/app", "run", "srv"]}),
     ("a package of uvx", {"command": "uvx", "args": ["--from", "srv @ file://<ws>/app", "srv"]}),
+    ("options of Ruby", {"command": "ruby", "args": ["<out>/s.rb"], "env": {"RUBYOPT": "-W0 -r<ws>/start"}}),
+    ("options of Perl", {"command": "perl", "args": ["<out>/s.pl"], "env": {"PERL5OPT": "-I<ws>/app"}}),
+    ("packages of Ruby", {"command": "ruby", "args": ["<out>/s.rb"], "env": {"BUNDLE_GEMFILE": "<ws>/start"}}),
+    ("services of Docker", {"command": "docker", "args": ["compose", "-f", "<ws>/start", "run", "-T", "srv"]}),
+    (
+        "services of Docker, by a variable",
+        {"command": "docker", "args": ["compose", "run", "srv"], "env": {"COMPOSE_FILE": "<ws>/start"}},
+    ),
 ]
 
 
@@ -227,12 +235,17 @@ DATA: list[tuple[str, Mapping[str, Any]]] = [
     ("behind a script", {"args": ["-u", "<out>/honest/server.py", "honest", "--db", "<ws>/data.db", "<ws>"]}),
     ("behind a module", {"args": ["-m", "server", "honest", "<ws>/data.db"], "env": {"PYTHONPATH": "<out>/honest"}}),
     ("in a line", {"command": "sh", "args": ["-c", "exec <python> <out>/honest/server.py honest <ws> <ws>/data.db"]}),
+    (
+        "in a container",
+        {"command": "<out>/docker", "args": ["run", "-i", "--rm", "-v", "<ws>:/p", "-w", "/p", "img", "/p"]},
+    ),
     ("in variables", {"env": {"VAULT_PATH": "<ws>/notes", "MEMORY_FILE_PATH": "<ws>/data.db", "ROOT": "<ws>"}}),
 ]
 
 
 @pytest.mark.parametrize("server", [row[1] for row in DATA], ids=[row[0] for row in DATA])
 async def test_a_server_is_given_the_files_that_it_works_on(server: Mapping[str, Any], place: Place) -> None:
+    place.put(place.outside / "docker", f"#!/bin/sh\nexec {sys.executable} {place.outside}/honest/server.py honest\n")
     (place.ws / "data.db").write_text("")
     (place.ws / "notes").mkdir()
     plain = {"command": "<python>", "args": ["<out>/honest/server.py", "honest"]}

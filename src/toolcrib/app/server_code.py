@@ -28,9 +28,9 @@ _INTERPRETER = re.compile(rf"{_PYTHON.pattern}|node|ruby|perl|php|lua|(ba|da|z)?
 # what runs a file, a folder or a package that its words name, whatever that is called
 _LAUNCHERS = re.compile(
     rf"{_PYTHON.pattern}|node|nodejs|deno|bun|bunx|tsx|ts-node|npx|npm|pnpm|yarn|uv|uvx|pipx|poetry|pdm|hatch|ruby|bundle"
-    r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|Rscript|tclsh|make|mise|env|\.|source|cd|pushd"
+    r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|Rscript|tclsh|make|mise|(docker|podman)(-compose)?|env|\.|source|cd|pushd"
 )
-_SUBCOMMANDS = frozenset({"dlx", "exec", "run", "script", "serve", "start", "tool", "x"})
+_SUBCOMMANDS = frozenset({"compose", "dlx", "exec", "run", "script", "serve", "start", "tool", "x"})
 # their options that take the next word
 _VALUED = frozenset({
     "--cache", "--config", "--cwd", "--default-index", "--dir", "--directory", "--env-file", "--extra-index-url",
@@ -43,7 +43,8 @@ _INLINE = re.compile(r"-[A-Za-z]*[cme]|--call|--eval|--print")  # behind which s
 # variables whose folders are searched for code, and those that name what is read before a program begins
 _SEARCHED = re.compile(r"^((NODE|LD|DYLD|GEM|GCONV|LUA|GI|QT)_(\w+_)?)?[A-Z0-9]*PATH$|LIB$|HOME$|_ENV$|PRELOAD$")
 _READ_FIRST = re.compile(
-    r"^(BASH_)?ENV$|OPT(ION)?S?$|PRELOAD$|AUDIT$|STARTUP$|^(npm_config|uv|pip|bun|deno|yarn)_", re.IGNORECASE
+    r"^(BASH_)?ENV$|OPT(ION)?S?$|PRELOAD$|AUDIT$|STARTUP$|^(npm_config|uv|pip|bun|bundle|compose|deno|yarn)_",
+    re.IGNORECASE,
 )
 _TAKES_OPTIONS_ANYWHERE = frozenset({"npm", "pnpm", "yarn"})
 _FILE_URL = re.compile(r".*\bfile:(//(localhost)?)?")
@@ -138,7 +139,8 @@ def _find_given(server: McpSettings, cwd: Path) -> Iterator[Path]:
             yield from _list_existing(cwd, _list_given(server, name, rest))
     for name, value in _list_variables(server):
         if _READ_FIRST.search(name):
-            yield from _list_existing(cwd, (*re.split(_BETWEEN_WORDS, value), *value.split(os.pathsep)))
+            split = re.split(_BETWEEN_WORDS, value)
+            yield from _list_existing(cwd, (*split, *(each[2:] for each in split), *value.split(os.pathsep)))
 
 
 def _list_given(server: McpSettings, name: str, words: Sequence[str]) -> Iterator[str]:
