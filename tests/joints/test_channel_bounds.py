@@ -155,6 +155,10 @@ class Box:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
+        with contextlib.suppress(ConnectionError):  # the other end went in the midst of an answer
+            await self._answer(reader, writer)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"* OK hi\r\n")
         while line := (await reader.readline()).decode().split():
             tag, verb, rest = line[0], line[1].upper(), " ".join(line[2:])

@@ -39,7 +39,7 @@ def gateway_in(folder: Path, config: Path, port: int = 0) -> Iterator["subproces
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        assert "the gateway is at" in process.stderr.readline()
+        assert any("the gateway is at" in line for line in process.stderr)
         yield process
     finally:
         process.kill()

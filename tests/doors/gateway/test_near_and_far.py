@@ -46,8 +46,7 @@ def gateway(state: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], s
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        line = process.stderr.readline()
-        assert "the gateway is at ws://127.0.0.1:" in line
+        line = next(each for each in process.stderr if "the gateway is at ws://127.0.0.1:" in each)
         yield process, line.split()[-1]
     finally:
         process.kill()
