@@ -1,7 +1,7 @@
 """toolcrib cron: jobs that run later, again and again, or now; a gateway runs them."""
 
-from collections.abc import Callable
-from typing import Any, NotRequired, TypeVar, Unpack, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, Unpack, cast
 
 import click
 
@@ -20,35 +20,11 @@ from ._options import (
     ask_owner,
     require_tool,
     service_options,
-    show_examples,
 )
 from .approvals import seconds_from
 
 _MINUTE = "%Y-%m-%d %H:%M:%S"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-class JobOptions(JsonOptions):
-    """What `_job_options` adds."""
-
-    at: NotRequired[str | None]
-    every: NotRequired[str | None]
-    expr: NotRequired[str | None]
-    tz: NotRequired[str | None]
-    message: NotRequired[str | None]
-    event: NotRequired[str | None]
-    name: NotRequired[str | None]
-    agent: NotRequired[str | None]
-    model: NotRequired[str | None]
-    timeout: NotRequired[str | None]
-    allow: NotRequired[tuple[str, ...]]
-    deny: NotRequired[tuple[str, ...]]
-    delivers: NotRequired[bool | None]
-    channel: NotRequired[str | None]
-    to: NotRequired[str | None]
-    wakes: NotRequired[bool | None]
-    catches_up: NotRequired[bool | None]
-    deletes: NotRequired[bool | None]
 
 
 @click.group("cron", cls=CommandGroup)
@@ -98,16 +74,14 @@ def list_(all_: bool, **options: Unpack[JsonOptions]) -> None:
     _tell_clock(options)
 
 
-@command.command(
+@command.declare(
     "add",
-    epilog=show_examples(
-        "cron add --every 1h --message 'list the files' --allow ls",
-        "cron add --cron '0 9 * * 1-5' --tz Europe/Kyiv --event 'the day begins' --now",
-        "cron add --at 2030-01-01T09:00+02:00 --message 'wish me a good year'",
-    ),
+    "cron add --every 1h --message 'list the files' --allow ls",
+    "cron add --cron '0 9 * * 1-5' --tz Europe/Kyiv --event 'the day begins' --now",
+    "cron add --at 2030-01-01T09:00+02:00 --message 'wish me a good year'",
+    options=_job_options,
 )
-@_job_options
-def add(**options: Unpack[JobOptions]) -> None:
+def add(**options: Any) -> None:
     """Make a job. It runs as the owner here, with no more than the owner has now."""
     job = _read(options)
     if "schedule" not in job or "payload" not in job:
@@ -118,10 +92,9 @@ def add(**options: Unpack[JobOptions]) -> None:
         _tell_clock(options)
 
 
-@command.command("edit", epilog=show_examples("cron edit 3f9c2a7b10de --every 2h --deny exec"))
+@command.declare("edit", "cron edit 3f9c2a7b10de --every 2h --deny exec", options=_job_options)
 @click.argument("id")
-@_job_options
-def edit(id: str, **options: Unpack[JobOptions]) -> None:
+def edit(id: str, **options: Any) -> None:
     """Change the job ID; what is not named stays as it is."""
     patch = _read(options)
     if not patch:
@@ -190,7 +163,7 @@ def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
     print_table(("job", "began", "status", "what"), rows) if rows else click.echo("nothing has run yet")
 
 
-def _read(options: JobOptions) -> dict[str, Any]:
+def _read(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the options say of a job."""
     every = options["every"] and seconds_from(options["every"]) * 1000
     if options["at"] is not None and parse_time(options["at"]) is None:
@@ -230,13 +203,15 @@ def _read(options: JobOptions) -> dict[str, Any]:
     return {name: value for name, value in job.items() if value is not None}
 
 
-def _plain(options: ConfigOptions) -> ConfigOptions:
+def _plain(options: Mapping[str, Any]) -> ConfigOptions:
     """Return the options without those that describe a job: they describe nobody who asks."""
     kept = {name: value for name, value in options.items() if name in ABOUT_NOBODY}
     return cast("ConfigOptions", kept)
 
 
-def ask_about_job(options: ConfigOptions, id: str, method: str, *, import_plugins: bool = False, **more: Any) -> Any:
+def ask_about_job(
+    options: Mapping[str, Any], id: str, method: str, *, import_plugins: bool = False, **more: Any
+) -> Any:
     """Return what a method says of one job; raise CribError with the nearest id when there is none."""
     plain = _plain(options)
     try:
@@ -250,7 +225,7 @@ def ask_about_job(options: ConfigOptions, id: str, method: str, *, import_plugin
         raise CribError(f"there is no job {id!r}; {hint}") from None
 
 
-def _show(options: JsonOptions, job: dict[str, Any], what: str) -> None:
+def _show(options: Mapping[str, Any], job: dict[str, Any], what: str) -> None:
     if options["as_json"]:
         print_json(job)
         return
@@ -259,7 +234,7 @@ def _show(options: JsonOptions, job: dict[str, Any], what: str) -> None:
     click.echo(f"{job['id']} {what}{when}", err=True)
 
 
-def _tell_clock(options: JsonOptions) -> None:
+def _tell_clock(options: Mapping[str, Any]) -> None:
     if find_gateway(_plain(options)) is None:
         click.echo("no gateway runs here that would run them; `toolcrib gateway` starts one", err=True)
 
