@@ -36,14 +36,6 @@ _DEFAULT_DURATION = "10m"
 _LINE_BYTES = 4096
 
 
-class _AllowOptions(JsonOptions):
-    length: str | None
-    session: bool
-    times: int
-    which: int
-    when: str | None
-
-
 @click.group("approvals", cls=CommandGroup)
 def command() -> None:
     """Answer questions about calls, and see what was granted for longer."""
@@ -74,16 +66,17 @@ def list_(**options: Unpack[JsonOptions]) -> None:
 @click.option(
     "--when", metavar="JSON", help="Allow every call for that time that meets this, like the `when` of a rule."
 )
-def allow(id: str, **options: Unpack[_AllowOptions]) -> int:
+def allow(
+    id: str, length: str | None, session: bool, times: int, which: int, when: str | None, **options: Unpack[JsonOptions]
+) -> int:
     """Say yes to the question with this ID: once, for a time, for so many calls, or for its session."""
-    length, times = options["length"], options["times"]
-    if options["session"] and length:
+    if session and length:
         raise CribError("--for and --session exclude each other; choose one")
     params: dict[str, Any] = {"id": id, "answer": "once"}
-    if options["session"] or length or times or options["when"]:
-        params |= {"answer": "lasting", "which": options["which"], "calls": times}
-        params |= {"when": parse_args(options["when"])} if options["when"] else {}
-        params |= {"answer": "session"} if options["session"] else {"seconds": seconds_from(length or "1d")}
+    if session or length or times or when:
+        params |= {"answer": "lasting", "which": which, "calls": times}
+        params |= {"when": parse_args(when)} if when else {}
+        params |= {"answer": "session"} if session else {"seconds": seconds_from(length or "1d")}
     return _send_answer(options, params)
 
 

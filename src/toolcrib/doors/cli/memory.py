@@ -10,13 +10,6 @@ from toolcrib.define.display import escape, escape_controls
 from ._format import columns, print_json, truncate
 from ._options import AskService, CommandGroup, JsonOptions, ask_owner, with_owner
 
-
-class MemoryOptions(JsonOptions):
-    """What `_agent_option` adds."""
-
-    agent: str | None
-
-
 _agent_option = click.option("--agent", metavar="ID", help="Whose memory; else main's.")
 
 
@@ -27,9 +20,9 @@ def command() -> None:
 
 @command.declare("status", "memory status", "memory status --agent ops --json")
 @_agent_option
-def status(**options: Unpack[MemoryOptions]) -> None:
+def status(agent: str | None, **options: Unpack[JsonOptions]) -> None:
     """Say where memory lies, how much there is, and how it is searched."""
-    answer = ask_owner(_plain(options), "memory.status", _params(options), here=True)
+    answer = ask_owner(options, "memory.status", _params(agent), here=True)
     print_json(answer) if options["as_json"] else _show(answer)
 
 
@@ -37,11 +30,9 @@ def status(**options: Unpack[MemoryOptions]) -> None:
 @click.argument("query")
 @click.option("--most", default=6, show_default=True, type=click.IntRange(1, 50), help="How many, the best first.")
 @_agent_option
-def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
+def search(query: str, most: int, agent: str | None, **options: Unpack[JsonOptions]) -> int:
     """Search memory for QUERY, by words and by meaning."""
-    answer = ask_owner(
-        _plain(options), "memory.search", {"query": query, "maxResults": most, **_params(options)}, here=True
-    )
+    answer = ask_owner(options, "memory.search", {"query": query, "maxResults": most, **_params(agent)}, here=True)
     if options["as_json"]:
         print_json(answer)
         return 0 if answer["results"] else 1
@@ -59,7 +50,7 @@ def search(query: str, most: int, **options: Unpack[MemoryOptions]) -> int:
 
 @command.declare("reindex", "memory reindex", "memory reindex --agent ops --json")
 @_agent_option
-def reindex(**options: Unpack[MemoryOptions]) -> None:
+def reindex(agent: str | None, **options: Unpack[JsonOptions]) -> None:
     """Read every file of a memory anew; a search takes in by itself what has changed."""
 
     async def talk(ask: AskService) -> Any:
@@ -70,21 +61,14 @@ def reindex(**options: Unpack[MemoryOptions]) -> None:
                 bar.length = part["of"]
                 bar.update(part["done"] - bar.pos)
 
-            return await ask("memory.reindex", _params(options), progress=tell)
+            return await ask("memory.reindex", _params(agent), progress=tell)
 
-    answer = with_owner(_plain(options), talk, here=True)
+    answer = with_owner(options, talk, here=True)
     print_json(answer) if options["as_json"] else _show(answer)
 
 
-def _params(options: MemoryOptions) -> dict[str, str]:
-    return {"agentId": options["agent"]} if options["agent"] else {}
-
-
-def _plain(options: MemoryOptions) -> JsonOptions:
-    """Return the options without the agent: whoever asks is the owner, of all of them."""
-    plain = dict(options)
-    del plain["agent"]
-    return plain  # type: ignore[return-value]  # a TypedDict less one key
+def _params(agent: str | None) -> dict[str, str]:
+    return {"agentId": agent} if agent else {}
 
 
 def _show(answer: dict[str, Any]) -> None:
