@@ -1,6 +1,7 @@
 """Who may answer: the owner, unless a rule says by whom; never whoever the call is made for."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -280,6 +281,29 @@ async def test_a_question_with_some_yeses_keeps_them_on_disk(tmp_path: Path) -> 
             told = (await other.crib.approvals.waiting(OWNER))[0]
             assert (told["id"], len(told["yes"])) == (question.id, 1)
             assert await other.answer(OWNER, question) == "allowed"
+
+
+@pytest.mark.parametrize(("parents", "is_enough"), [(["3", "2", "4"], True), (["3", "4"], False)])
+async def test_a_yes_of_who_has_left_a_role_is_counted_no_more(
+    tmp_path: Path, parents: list[str], is_enough: bool
+) -> None:
+    rule, file = {"tool": "order", "by": ["role:parents"], "count": 2}, tmp_path / "toolcrib.json"
+    told: dict[str, Any] = {**HOME, "tools": {"ask": [rule]}}
+    file.write_text(json.dumps(told))
+    async with toolcrib.open(file, tools=[order], state=tmp_path / "state", env={}) as crib:
+        at, heard = Home(crib), asyncio.Queue[Question]()
+        async with at.asking(KIM) as (question, running):
+            assert await at.answer(PAT, question) == "pending"
+            crib.approvals.on_question(heard.put_nowait)
+            file.write_text(json.dumps({**told, "roles": {"parents": [f"telegram:id:{each}" for each in parents]}}))
+            crib.settings.reload()
+            await at.answer(PIA, question)
+            assert ((await heard.get()).state == "allowed") is is_enough
+            if not is_enough:  # it was taken back, and who may answer by now is asked
+                asked = await heard.get()
+                assert (asked.state, asked.id != question.id) == ("pending", True)
+                assert [await at.answer(by, asked) for by in (PAT, PIA, on("4"))] == ["not_found", "pending", "allowed"]
+            assert (await running).status == "ok"
 
 
 # words from outside

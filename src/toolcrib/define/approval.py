@@ -55,12 +55,16 @@ class AskTerms(NamedTuple):
 
 
 class Yes(NamedTuple):
-    """One yes: by whom, which person that is ("" for the owner where nobody knows which), and for which rules."""
+    """One yes: by whom, which person that is ("" for the owner where nobody knows which), and for which rules.
+
+    `caller` is who said it, by whom it is counted anew; None of those that were kept before that was written down.
+    """
 
     by: str
     person: str
     is_owner: bool
     rules: tuple[int, ...]
+    caller: Caller | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

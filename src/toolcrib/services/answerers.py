@@ -66,7 +66,14 @@ class Answerers:
     def say_yes(self, caller: Caller, question: Question) -> Yes:
         """Return what a yes of somebody's is worth."""
         rules = self.list_rules(caller, question)
-        return Yes(name_of(caller), self.name_person(caller), self._is_owner(caller), rules)
+        return Yes(name_of(caller), self.name_person(caller), self._is_owner(caller), rules, caller)
+
+    def allow_still(self, question: Question) -> bool:
+        """Tell whether the yeses to a question are enough, each worth what it is by the settings of now."""
+        counted = replace(question, yeses=(), state="pending")
+        for yes in question.yeses:
+            counted = counted.add(self.say_yes(yes.caller, question) if yes.caller else yes)
+        return counted.state == question.state
 
     def name_person(self, caller: Caller) -> str:
         """Return which person says yes, "" for an owner who may be any of them: at the terminal, or on a device."""

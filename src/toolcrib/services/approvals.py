@@ -90,13 +90,9 @@ def mount(core: Core) -> Feature:
         source_of=lambda name: found.source if (found := find_tool(name)) else "",
         members=stores.members,
     )
+    owner, redact = core.is_owner, core.redact or str
     service = Approvals(
-        stores.approvals,
-        is_owner=core.is_owner,
-        can_lend=lend,
-        terms=terms,
-        record=stores.record,
-        redact=core.redact or str,
+        stores.approvals, is_owner=owner, can_lend=lend, terms=terms, record=stores.record, redact=redact
     )
     core.session_ends.append(service.end_session)
     return Feature(services=(service,))
@@ -422,6 +418,9 @@ class Approvals:
             if seen.state in ("pending", "allowed") and not approval.is_in_time(seen.asked_at, seen.expires_at, now):
                 await self._store.settle(seen.id, "expired", of=_OPEN)
                 seen = replace(seen, state="expired")
+            if seen.state == "allowed" and not self.answerers.allow_still(seen):
+                await self._store.settle(seen.id, "withdrawn", of=_ALLOWED)  # whoever may answer by now is asked anew
+                seen = replace(seen, state="withdrawn")
             if seen.state != "pending":
                 self._notify(seen)
                 return seen

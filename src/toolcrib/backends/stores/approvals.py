@@ -87,14 +87,7 @@ class SqliteApprovals:
         return tuple(map(_question, await self._rows(_PENDING, now=now, states=json.dumps(list(states)))))
 
     async def settle(
-        self,
-        id: str,
-        to: State,
-        /,
-        *,
-        of: Collection[State],
-        now: float | None = None,
-        by: str = "",
+        self, id: str, to: State, /, *, of: Collection[State], now: float | None = None, by: str = ""
     ) -> bool:
         values = {"id": id, "to": to, "of": json.dumps(list(of)), "now": now, "by": by}
         return await self._run(self._file.transact, partial(_settle, values=values))
@@ -178,9 +171,14 @@ def _question(row: tuple[Any, ...]) -> Question:
     known = dict(zip(_QUESTION_FIELDS, columns, strict=True))
     if "says" in rest:  # one of before was the owner's
         says = (Consent(**{**each, "by": tuple(each["by"])}) for each in rest.pop("says"))
-        yeses = (Yes(by, person, is_owner, tuple(rules)) for by, person, is_owner, rules in rest.pop("yeses"))
+        kept = ((*each, None)[:5] for each in rest.pop("yeses"))  # who said it is not in one of before
+        yeses = (Yes(by, who, is_owner, tuple(rules), _caller(caller)) for by, who, is_owner, rules, caller in kept)
         known |= {"says": tuple(says), "yeses": tuple(yeses)}
-    return Question(**known, lasting=lasting, asker=Caller.from_json(asker) if asker else None, **rest)
+    return Question(**known, lasting=lasting, asker=_caller(asker), **rest)
+
+
+def _caller(kept: Mapping[str, Any] | None) -> Caller | None:
+    return Caller.from_json(kept) if kept else None
 
 
 def _grant(row: tuple[Any, ...]) -> Grant:
@@ -188,7 +186,7 @@ def _grant(row: tuple[Any, ...]) -> Grant:
     rest = json.loads(body)
     asker = rest.pop("asker", None)
     known = dict(zip(_GRANT_FIELDS, columns, strict=True))
-    return Grant(**known, asker=Caller.from_json(asker) if asker else None, **rest)
+    return Grant(**known, asker=_caller(asker), **rest)
 
 
 class SqlitePins:
