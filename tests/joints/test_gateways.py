@@ -99,8 +99,10 @@ def test_a_lock_file_that_was_removed_or_holds_nonsense_still_lets_in_one(tmp_pa
     (tmp_path / "gateway.lock").write_text("[]")
     with pytest.raises(CribError, match="one folder has one gateway"):
         Members(tmp_path).lock()
-    first.release()
     (tmp_path / "gateway.lock").unlink()
+    with pytest.raises(CribError, match=f"another gateway has the state folder {tmp_path}: one folder has one gateway"):
+        Members(tmp_path).lock()
+    first.release()
     second = Members(tmp_path)
     second.lock()
     with pytest.raises(CribError, match=str(os.getpid())):

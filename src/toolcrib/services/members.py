@@ -12,6 +12,7 @@ import hashlib
 import os
 import platform
 import time
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
@@ -30,7 +31,7 @@ class Members:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._path = folder and folder / LOCK_FILE
-        self._file: int | None = None
+        self._files: tuple[int, ...] = ()  # the lock file and the folder, both locked
         self._mark = ""  # the lock and our turn at it, once we have it
 
     @property
@@ -40,29 +41,28 @@ class Members:
 
     def lock(self) -> None:
         """Become the one gateway of the folder until `release`; raise CribError that says who is it now."""
-        if self._path is None or self._file is not None:
+        if self._path is None or self._files:
             return
         for _ in range(_TRIES):
-            if (file := _try_lock(self._path)) is not None:
+            if (files := _try_lock(self._path)) is not None:
                 break
             time.sleep(_PAUSE_SECONDS)
         else:
             holder = _read(self._path)
-            who = f"process {holder.get('pid')} on {holder.get('host')}"
+            who = f" (process {holder.get('pid')} on {holder.get('host')})" if holder else ""
             raise CribError(
-                f"another gateway ({who}) has the state folder {self._path.parent}: one folder has one gateway; "
+                f"another gateway{who} has the state folder {self._path.parent}: one folder has one gateway; "
                 "stop that one, or name another folder with TOOLCRIB_STATE"
             )
         turn = {"lock": _read(self._path).get("lock") or token_hex(6), "turn": token_hex(4)}
-        os.ftruncate(file, 0)
-        os.pwrite(file, orjson.dumps({**turn, "pid": os.getpid(), "host": platform.node()}), 0)
-        self._file, self._mark = file, f"#{turn['lock']}.{turn['turn']}"
+        os.ftruncate(files[0], 0)
+        os.pwrite(files[0], orjson.dumps({**turn, "pid": os.getpid(), "host": platform.node()}), 0)
+        self._files, self._mark = files, f"#{turn['lock']}.{turn['turn']}"
 
     def release(self) -> None:
         """Let another process become the gateway."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        _close(self._files)
+        self._files = ()
 
     def is_alive(self, name: str) -> bool:
         """Tell whether a process that wrote its name down may still be at work; what cannot be told counts as yes."""
@@ -79,24 +79,27 @@ class Members:
         return pid.isdigit() and local == _name_process(int(pid))
 
 
-def _try_lock(path: Path) -> int | None:
-    """Return the lock file, open and locked; None where another process has it."""
+def _try_lock(path: Path) -> tuple[int, ...] | None:
+    """Return the lock file and its folder, which nobody makes anew, open and locked; None where another has them."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    opened = list[int]()
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        opened.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        opened.append(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        for each in opened:
+            fcntl.flock(each, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return tuple(opened)
     except OSError as error:
-        raise CribError(f"{path} cannot be opened ({error.strerror}); it says which gateway has the folder") from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if path.exists() and os.fstat(file).st_ino == path.stat().st_ino:  # else it was removed meanwhile
-            return file
-    except BlockingIOError:
-        pass
-    except OSError as error:
-        os.close(file)
-        raise CribError(f"{path} cannot be locked ({error.strerror}); put the state folder on a local disk") from None
-    os.close(file)
-    return None
+        _close(opened)
+        if isinstance(error, BlockingIOError):
+            return None
+        what = "locked; put the state folder on a local disk" if len(opened) > 1 else "opened"
+        raise CribError(f"{path} cannot be {what} ({error.strerror}); it says which gateway has the folder") from None
+
+
+def _close(files: Iterable[int]) -> None:
+    for each in files:
+        os.close(each)
 
 
 def _read(path: Path) -> dict[str, Any]:
