@@ -147,6 +147,19 @@ PROVIDERS = {
 }
 
 
+def test_no_address_is_the_id_of_another_one_that_nobody_vouches_for() -> None:
+    vouched = "Authentication-Results: mx.x.test; dmarc=pass header.from=x.test"
+    own = channel(auth_serv="mx.x.test")
+    for lines, id in (
+        ([vouched, "From: ~ann@x.test"], "~~ann@x.test"),
+        (["From: ann@x.test"], "~ann@x.test"),
+        ([vouched, "From: a~nn@x.test"], "a~nn@x.test"),
+    ):
+        heard = read(*lines, "", "hi", of=own)
+        assert heard is not None
+        assert heard.sender.id == id
+
+
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_letter_of_an_ordinary_provider_is_its_senders(name: str) -> None:
     server, *results = PROVIDERS[name]
