@@ -238,13 +238,13 @@ def _rows(model: type[BaseModel], path: str, seen: dict[type[BaseModel], str] | 
             else:
                 known[inner] = place
                 yield from _rows(inner, place, known)
-        words = _words(hints[name])
+        words, default = _words(hints[name]), info.get_default(call_default_factory=True)
         if words and not nested:
-            needed = info.is_required()
-            yield here, words, "needed" if needed else _default(info.get_default(call_default_factory=True))
+            yield here, words, "needed" if info.is_required() else _default(default)
         elif words:
             places = [f"{here}.{word}" for word in _RESERVED[key]] if key in _RESERVED else [here]
-            yield from ((place, words.removeprefix("map to "), "absent") for place in places)
+            shown = _default(default) if isinstance(default, str) else "absent"
+            yield from ((place, words.removeprefix("map to "), shown) for place in places)
 
 
 def _models(kind: Any, path: str, key: str) -> Iterator[tuple[str, type[BaseModel]]]:

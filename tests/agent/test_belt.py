@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.belt import Belts
+from toolcrib.agent.belt import Belts, policy_snapshot, settings_from
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.channel import Abilities
 from toolcrib.define.errors import DeclarationError
@@ -86,6 +86,27 @@ def test_the_caller_and_the_host_decide_what_is_met(caller: Caller, host: frozen
     found = names(belts(host=host, guests="full"), caller)
     assert has in found
     assert lacks not in found
+
+
+@pytest.mark.parametrize(
+    ("then", "direct", "group"),
+    [
+        ({}, "allow", "allow"),  # there was no default for guests
+        ({"boundsGuests": False}, "allow", "allow"),
+        ({"boundsGuests": True}, "deny", "allow"),  # it was for direct messages alone
+        ({"boundsGuests": "everywhere", "guests": "messaging"}, "deny", "deny"),
+        ({"boundsGuests": "everywhere", "guests": ["messaging", "read"]}, "allow", "allow"),
+    ],
+)
+def test_what_is_on_record_follows_from_the_default_for_guests_that_held_then(
+    then: dict[str, Any], direct: str, group: str
+) -> None:
+    told = policy_snapshot(CATALOG, PolicySettings(), frozenset())["settings"]
+    kept = {name: value for name, value in told.items() if name not in ("boundsGuests", "guests")}
+    again = Belts(CATALOG, settings_from({**kept, **then}))
+    writes = Caller(channel="irc", sender=Sender(id="7"))
+    found = [again.belt_for(each).verdicts["read"].decision for each in (writes, replace(writes, group="#shop"), OWNER)]
+    assert found == [direct, group, "allow"]
 
 
 @pytest.mark.parametrize(

@@ -225,3 +225,39 @@ def test_lint_warns_of_full_and_prints_the_allow_that_would_give() -> None:
     allow = "[group:messaging, sessions_list, sessions_send, session_status, exec]"
     assert f"channels.telegram.direct.tools.allow: {allow}" in remedy
     assert lint_of({"owners": ["telegram:id:1"], **chats(toolsBySender={"id:1": {}, "*": {"allow": ["read"]}})}) == []
+
+
+LET_IN = {"botToken": "1:a", "allowFrom": ["id:7"]}
+TOLD = ("note", "channels.telegram.direct")
+
+
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [
+        ({**LET_IN}, [TOLD]),
+        ({**LET_IN, "dmPolicy": "allowlist"}, [TOLD]),
+        ({"botToken": "1:a", "dmPolicy": "pairing"}, [TOLD]),
+        ({"botToken": "1:a", "dmPolicy": "open"}, [TOLD]),
+        ({"allowFrom": ["role:kin"]}, [TOLD]),
+        ({"botToken": "1:a"}, []),
+        ({**LET_IN, "dmPolicy": "disabled"}, []),
+        ({**LET_IN, "enabled": False}, []),
+        ({**LET_IN, "allowFrom": ["id:1"], "dmPolicy": "allowlist"}, []),  # the owner
+        ({**LET_IN, "direct": {"tools": {"allow": ["read"]}}}, []),
+    ],
+)
+def test_lint_tells_where_people_are_let_in_and_nothing_says_what_they_may_have(
+    channel: Config, told: list[tuple[str, str]]
+) -> None:
+    config = {"owners": ["telegram:id:1"], "roles": {"kin": ["telegram:id:7"]}, "channels": {"telegram": channel}}
+    found = lint_of(config)
+    assert [each[:2] for each in found] == told
+    assert all(".direct.tools.allow: [group:messaging, " in remedy for _, _, remedy in found)
+    assert lint_of({**config, "tools": {"guests": "full"}})[1:] == []
+
+
+def test_a_list_for_guests_that_bounds_nobody_or_names_nothing_is_told() -> None:
+    ((level, origin, _),) = lint_of({"tools": {"guests": ["messaging", "*"]}})
+    assert (level, origin) == ("warning", "tools.guests")
+    (finding,) = toolcrib.open({"tools": {"guests": ["messaging", "coding", "raed"]}}, env={}).lint()
+    assert (finding.kind, finding.origin, "'raed'" in finding.message) == ("unknown", "tools.guests", True)

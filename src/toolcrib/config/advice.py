@@ -8,12 +8,15 @@ from types import MappingProxyType
 from typing import Any
 
 from toolcrib.define import session
+from toolcrib.define.caller import Caller
 from toolcrib.define.egress import Opening
 from toolcrib.define.names import fold_name, nearest
 from toolcrib.policy.command.programs import FILTERS, READERS
 from toolcrib.policy.command.wrappers import runs_anything
-from toolcrib.policy.identities import sender_key
+from toolcrib.policy.identities import is_role, sender_key, to_sender
 from toolcrib.policy.lint import Finding
+from toolcrib.policy.lint_chats import advise_gift
+from toolcrib.policy.resolve import is_owner
 
 from .channels import ChannelSettings
 from .foreign import find_ignored
@@ -49,6 +52,7 @@ def advice(
         yield Finding("permissions", "warning", loaded.exposed, what, f"chmod 600 {loaded.exposed}")
     for name, channel in loaded.config.channels.items():
         yield from _who_may_write(channel, loaded.origin("channels", name), loaded.policy.roles)
+        yield from _guests_without_rules(name, channel, loaded)
     yield from _owners(loaded)
     yield from _quotas(loaded)
     yield from _unknown_subagents(loaded)
@@ -98,13 +102,21 @@ def _who_may_write(channel: ChannelSettings, origin: str, roles: Mapping[str, Se
             what = f"there is no role {role!r}, so that this is nobody"
             yield Finding("unknown", "warning", place, what, "write it under roles, or take it out")
         if _is_worn(sender):
-            yield Finding(
-                "worn",
-                "warning",
-                place,
-                f"{sender!r} is a name that anyone can take",
-                "use id: or e164: of who may write",
-            )
+            what = f"{sender!r} is a name that anyone can take"
+            yield Finding("worn", "warning", place, what, "use id: or e164: of who may write")
+
+
+def _guests_without_rules(name: str, channel: ChannelSettings, loaded: Loaded) -> Iterator[Finding]:
+    """People who are let in directly, where nothing says what they may have."""
+    rule, place = loaded.policy.guests_rule, f"{loaded.origin('channels', name)}.direct"
+    senders = (to_sender(each) for each in channel.allow_from if not is_role(each))
+    lets_in = "dm_policy" in channel.model_fields_set and channel.dm_policy != "allowlist"
+    lets_in |= any(map(is_role, channel.allow_from))
+    lets_in |= not all(is_owner(loaded.policy, Caller(channel=name, sender=each)) for each in senders)
+    lets_in &= channel.enabled and channel.direct is None and channel.dm_policy != "disabled"
+    if lets_in and rule.allow is not None:
+        what = "is not there, so that who is let in by allowFrom or a code has no more than tools.guests"
+        yield Finding("guests", "note", place, what, advise_gift(f"{place}.tools", rule))
 
 
 def _is_worn(sender: str) -> bool:

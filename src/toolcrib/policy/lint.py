@@ -29,6 +29,7 @@ from .lint_replaced import check_also_allow, check_replaced, find_shut, list_cha
 from .match import Groups, Inventory, is_glob, list_meant
 from .resolve import is_owner
 from .settings import (
+    PROFILES,
     ListSettings,
     PolicySettings,
     ToolsSettings,
@@ -109,6 +110,9 @@ def lint(
     found += [each for each in idle if (each.kind, each.origin) not in known]
     found += _check_senders(settings)
     found += _check_sources(settings, inventory)
+    for entry in settings.guests if not isinstance(settings.guests, str) else ():
+        if isinstance(entry, str) and entry not in PROFILES:
+            found += check_named(entry, "tools.guests", tools, groups)
     for each in check_guests(settings):
         found.append(Finding("guests", "warning" if each.is_open else "note", each.origin, each.message, each.remedy))
     found += itertools.starmap(_warn, check_roles(settings.roles, _list_keys(settings)))

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.names import nearest
+from toolcrib.define.verdict import Rule
 
 from .identities import NAMES, is_role, sender_key, to_sender
 from .resolve import is_owner
@@ -27,18 +28,22 @@ class GuestFinding(NamedTuple):
 def check_guests(settings: PolicySettings) -> Iterator[GuestFinding]:
     """Yield a default that bounds no guest, and the entries of chats that lift it for nobody."""
     rule = settings.guests_rule
-    if rule.allow is None:
+    if rule.allow is None or "*" in map(str.strip, rule.allow):
         what = "whoever is not the owner has every tool that no rule takes from them, wherever they come in"
         yield GuestFinding(True, "tools.guests", what, "take it out, and write in direct and groups who may have what")
         return
     for place, lists in _list_silent(settings):
         what = "gives nothing: whoever is not the owner has no more than tools.guests here"
         also = tuple(each for each in lists.also_allow if isinstance(each, str)) if lists else ()
-        given = ", ".join(also) if also else f"{_EXAMPLE} (or what you write in its place)"
-        instead = " in the place of alsoAllow" if also else ""
-        allow = ", ".join((*rule.allow, *(also or (_EXAMPLE,))))
-        remedy = f"to give {given} besides, write {place}.allow: [{allow}]{instead}"
-        yield GuestFinding(False, place, what, remedy)
+        yield GuestFinding(False, place, what, advise_gift(place, rule, also))
+
+
+def advise_gift(place: str, rule: Rule, also: Sequence[str] = ()) -> str:
+    """Return what to write at a place of a chat to give its guests something besides the default."""
+    given = ", ".join(also) if also else f"{_EXAMPLE} (or what you write in its place)"
+    instead = " in the place of alsoAllow" if also else ""
+    allow = ", ".join((*(rule.allow or ()), *(also or (_EXAMPLE,))))
+    return f"to give {given} besides, write {place}.allow: [{allow}]{instead}"
 
 
 def advise_identity(lists: ScopeSettings | None = None) -> str:
