@@ -196,12 +196,7 @@ class Crib:
         return running
 
     async def ask(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        caller: Caller,
-        progress: Progress | None = None,
+        self, method: str, params: Mapping[str, Any] | None = None, *, caller: Caller, progress: Progress | None = None
     ) -> Any:
         """Ask a service for something by name, like `sessions.list`, as a distant client would; plain JSON comes back.
 

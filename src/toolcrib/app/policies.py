@@ -23,13 +23,7 @@ from toolcrib.config.channels import explain_silence
 from toolcrib.config.expect import ExpectedCaller
 from toolcrib.config.load import Loaded, list_fixed, list_unjudged
 from toolcrib.config.positions import KeyPath, format_path
-from toolcrib.config.routing import (
-    Route,
-    list_accounts,
-    list_bound_groups,
-    list_let_in,
-    route_caller,
-)
+from toolcrib.config.routing import Route, list_accounts, list_bound_groups, list_let_in, route_caller
 from toolcrib.config.values import check_sender
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import ConfigError, CribError, ToolError

@@ -30,14 +30,7 @@ from toolcrib.policy.settings import (
 
 from .channels import ChannelSettings, check_connection, refuse_twins
 from .expect import Expectation
-from .people import (
-    PersonSettings,
-    check_answerers,
-    check_lists,
-    find_bare_channel,
-    list_answerers,
-    list_connecting,
-)
+from .people import PersonSettings, check_answerers, check_lists, find_bare_channel, list_answerers, list_connecting
 from .services import (
     ApprovalSettings,
     AuditSettings,

@@ -111,12 +111,7 @@ class MethodFacts(TypedDict, total=False):
 
 
 def rpc(
-    name: str,
-    *,
-    clients: Scope,
-    tools: Scope | None = None,
-    as_tool: str | ToolWork = "",
-    **facts: Unpack[MethodFacts],
+    name: str, *, clients: Scope, tools: Scope | None = None, as_tool: str | ToolWork = "", **facts: Unpack[MethodFacts]
 ) -> Callable[[_Method], _Method]:
     """Offer a service's method under a name, `service.verb`, to clients and to tool bodies who have the scope.
 

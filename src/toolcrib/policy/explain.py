@@ -96,11 +96,7 @@ class JudgedCall(NamedTuple):
 
 
 async def judge_call(
-    belt: Selection,
-    tool: Tool,
-    call: tuple[Mapping[str, Any], Collection[str]],
-    ports: Ports,
-    way_out: WayOut,
+    belt: Selection, tool: Tool, call: tuple[Mapping[str, Any], Collection[str]], ports: Ports, way_out: WayOut
 ) -> JudgedCall:
     """Return what the rules about arguments, and those about hosts, say of a call.
 

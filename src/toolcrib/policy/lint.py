@@ -28,12 +28,7 @@ from .lint_chats import advise_identity, check_guests, check_roles
 from .lint_replaced import check_also_allow, check_replaced, find_shut, list_chats, list_some, match_entries
 from .match import Groups, Inventory, is_glob, list_meant
 from .resolve import is_owner
-from .settings import (
-    PROFILES,
-    ListSettings,
-    PolicySettings,
-    ToolsSettings,
-)
+from .settings import PROFILES, ListSettings, PolicySettings, ToolsSettings
 from .taint import list_taint_rules, taint_rules_for
 
 FindingKind = Literal[

@@ -193,11 +193,7 @@ class Voice:
 
     # speaking
 
-    @rpc(
-        "tts.convert",
-        clients="write",
-        as_tool=work_of("tts", by_hand=True),
-    )
+    @rpc("tts.convert", clients="write", as_tool=work_of("tts", by_hand=True))
     async def convert(self, caller: Caller, query: SpeechQuery) -> dict[str, Any]:
         """Speak a text for a program of the owner's: into a file of the workspace, or as base64."""
         self._require_owner(caller)

@@ -59,11 +59,7 @@ class DiskMemory:
     """The index of one memory. `choose` gives who makes vectors, None for nobody, or raises ToolError that says why."""
 
     def __init__(
-        self,
-        places: MemoryPlaces,
-        choose: Callable[[], Embedder | None],
-        *,
-        now: Callable[[], float] = time.monotonic,
+        self, places: MemoryPlaces, choose: Callable[[], Embedder | None], *, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._places, self._choose, self._now = places, choose, now
         self._lock = asyncio.Lock()

@@ -45,12 +45,7 @@ async def serve_http(
     app = Starlette(routes=[Route(PATH, belt)], lifespan=lambda _: belt.keep_sessions())
     guard = _Guard(app, token)
     await listener.serve_app(
-        guard,
-        at,
-        head_seconds=head_seconds,
-        body_seconds=body_seconds,
-        max_strangers=max_strangers,
-        quiet=("mcp",),
+        guard, at, head_seconds=head_seconds, body_seconds=body_seconds, max_strangers=max_strangers, quiet=("mcp",)
     )
 
 

@@ -105,12 +105,7 @@ class ChannelLogins:
 
     # A number, proven by a code
 
-    @rpc(
-        "web.login.start",
-        clients="admin",
-        tools="write",
-        as_tool=work_of("whatsapp_login", action="start"),
-    )
+    @rpc("web.login.start", clients="admin", tools="write", as_tool=work_of("whatsapp_login", action="start"))
     async def begin_phone(
         self,
         caller: Caller,

@@ -126,11 +126,7 @@ class ServerTools:
     run_as: Callable[[Caller, Tool, Mapping[str, Any]], Awaitable[Result]]
 
     def __init__(
-        self,
-        service: Mcp,
-        backend: McpBackend,
-        redacts: Mapping[str, _Redact],
-        settings: Mapping[str, McpSettings],
+        self, service: Mcp, backend: McpBackend, redacts: Mapping[str, _Redact], settings: Mapping[str, McpSettings]
     ) -> None:
         self._service, self._backend, self._redacts, self._settings = service, backend, redacts, settings
         self._made: dict[str, dict[str, tuple[str, Tool | None, str]]] = {}  # by digest, and what is wrong with it
