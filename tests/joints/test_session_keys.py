@@ -9,7 +9,7 @@ import toolcrib
 from toolcrib import OWNER, Caller, Ctx, Result, Sender, tool
 from toolcrib.channels import HeardMessage
 from toolcrib.define.log import SessionHead
-from toolcrib.define.session import check_key, is_within
+from toolcrib.define.session import check_key, escape_id, is_within
 
 pytestmark = pytest.mark.anyio
 
@@ -148,6 +148,31 @@ async def test_what_lies_under_an_old_key_goes_on_at_the_first_message(
         await sessions.add(SessionHead(key=old, made_at=1.0, changed_at=1.0, title="pears"), ())
         assert await key_of(crib, channel, message) == key
         assert (await sessions.find(key)).title == "apples"  # type: ignore[union-attr]
+
+
+LONG = "b" * 300
+THEIRS = [
+    ("webhook", said("bob"), said("=62ob")),
+    ("webhook", said("bob"), said("=62OB")),
+    ("webhook", said("bob", thread="t1"), said("=62ob:thread:t1")),
+    ("webhook", said(LONG), said(f"=62{escape_id(LONG, 150)[1:]}")),
+    ("matrix", said("@bob:home.test"), said("=40bob=3ahome.test")),
+    ("irc", said("kim"), said("\u212aim")),
+    ("irc", said("[x]"), said("=5bx=5d")),
+    ("irc", said("kim", thread="t1"), said("kim:thread:t1")),
+]
+
+
+@pytest.mark.parametrize(("channel", "theirs", "message"), THEIRS)
+async def test_no_id_takes_the_conversation_that_another_has_today(
+    tmp_path: Path, channel: str, theirs: HeardMessage, message: HeardMessage
+) -> None:
+    async with crib_of(tmp_path) as crib:
+        sessions, key = crib.channels.core.stores.sessions, await key_of(crib, channel, theirs)
+        await sessions.add(SessionHead(key=key, made_at=1.0, changed_at=1.0), ())
+        assert await key_of(crib, channel, message) != key
+        assert await sessions.find(key) is not None
+        assert await key_of(crib, channel, theirs) == key
 
 
 @tool

@@ -38,6 +38,7 @@ _LAST_MARKER = re.compile(r"(.*):(?:thread|topic):", re.DOTALL | re.IGNORECASE |
 _THREAD_NUMBER = re.compile(r"(.*):(?:thread|topic):([0-9]+)", re.DOTALL)
 _ODD_BYTE = re.compile(rb"[^a-z0-9_.@+-]|(?<=\.)\.")
 _ESCAPED = re.compile(rb"=([0-9a-f]{2})", re.IGNORECASE)
+_WORD = re.compile(r"(?:[a-z0-9_.@+-]|=[0-9a-f]{2})*(?:==[0-9a-f]{32})?")  # what an id is in a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +340,11 @@ def unescape_id(word: str) -> str:
     """Return the id that a word of a key stands for."""
     data = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), word.encode(errors="surrogatepass"))
     return data.decode(errors="replace")
+
+
+def is_escaped(word: str) -> bool:
+    """Tell whether some id may have this as its word of a key."""
+    return _WORD.fullmatch(word) is not None
 
 
 # Permit

@@ -19,7 +19,7 @@ from toolcrib.define.channel import Acquaintance, HeardMessage, MessageStore
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.log import SessionStore
-from toolcrib.define.session import Peer, escape_id, to_peer_key, to_thread_key
+from toolcrib.define.session import Peer, escape_id, is_escaped, to_peer_key, to_thread_key
 from toolcrib.policy.identities import rules_of, spell_link
 from toolcrib.policy.resolve import is_among, is_owner, person_of
 from toolcrib.services.revocation import CHANNEL_DOOR
@@ -156,7 +156,8 @@ class Admission:
         room = group.rpartition("/")[2] if kind == "channel" else group  # a space has no place in a key
         id = room if kind != "dm" else name or message.sender.id or message.sender.e164 or ""
         word = escape_id(id.lower() if name else rules.fold(id), _ID_CHARS)
-        is_taken = kind == "dm" and not name and word in {escape_id(each.lower(), _ID_CHARS) for each in links}
+        linked = {escape_id(each.lower(), _ID_CHARS) for each in links}
+        is_taken = kind == "dm" and not name and word in linked
         if word and (is_taken or not (name or rules.folds_case or "=" in word)):  # else it is what another one had
             word = f"={ord(word[0]):02x}{word[1:]}"
         peer = Peer(channel=channel, kind="group" if kind == "invitation" else kind, id=word)
@@ -164,7 +165,12 @@ class Admission:
         new = to_peer_key("main", peer, scope=scope if is_clear or scope != "per-peer" else "per-channel-peer")
         key = to_thread_key(new, escape_id(rules.fold(message.thread), _THREAD_CHARS))
         old = to_thread_key(to_peer_key("main", replace(peer, id=id), scope=scope), message.thread)
-        return key, key if is_taken else old
+        first, *rest = to_thread_key(id, message.thread).lower().split(":thread:", 1)
+        # one that is spelled as keys are today is somebody else's, whatever it was before
+        is_todays = all(is_escaped(each) for each in (first, *rest)) and (
+            rules.folds_case or "=" in first or first in linked
+        )
+        return key, key if is_taken or is_todays else old
 
     # Pairing
 
