@@ -67,11 +67,15 @@ SECRETS: list[tuple[str, Json]] = [
     ("courier", {"dst": "secret/key.txt"}), ("courier", {"line": "cat secret/key.txt"}),
     ("mirror", {"path": "secret/key.txt"}), ("mirror", {"x": {"files": [{"name": "SECRET\\key.txt"}]}}),
     ("mirror", {"x": {"secret/key.txt": 1}}), ("mirror", {"to": "short/key.txt"}), ("mirror", {"x": "~/ws/secret/a"}),
-    ("mirror", {"x": "file:///secret%2Fkey.txt"}), ("mirror", {"x": "../ws/secret/key.txt"}),
+    ("exec", {"command": "cat $'\\x73ecret/key.txt'"}), ("exec", {"command": "cat sec$'\\162'et/key.txt"}),
+    ("mirror", {"x": ["--file=secret/key.txt"]}), ("mirror", {"x": "@secret/key.txt"}),
+    ("mirror", {"x": "docs/plan.md,secret/key.txt"}), ("mirror", {"x": "file:///secret%2Fkey.txt"}),
+    ("mirror", {"x": "../ws/secret/key.txt"}),
 ]  # fmt: skip
 PLAIN: list[tuple[str, Json]] = [
     ("read", {"path": "docs/plan.md"}), ("exec", {"command": "ls -la docs"}), ("exec", {"command": "cat secrets.md"}),
     ("exec", {"command": "ls ..", "workdir": "docs"}), ("mirror", {"x": "keep it secret/safe"}),
+    ("mirror", {"x": ["https://good.example/a?b=secret/c", "name=secrets/1", "a@secrets.example"]}),
     ("mirror", {"x": ["no", "secrets", "/help", "2/3", ".."], "text": "a\nsecret/b"}), ("courier", {}),
     ("message", {"action": "send", "target": "9", "message": "the secret/key is under the mat"}),
     ("browser", {"action": "upload", "paths": ["docs/plan.md"]}), ("canvas", {"action": "present", "html": "secret"}),

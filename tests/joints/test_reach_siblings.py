@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import toolcrib
-from toolcrib import OWNER, Args, Crib, Ctx, Plugin, Result, tool
+from toolcrib import OWNER, Args, Crib, Ctx, Plugin, Result, ToolError, tool
+from toolcrib.backends.channels.xmpp import XMPP
+from toolcrib.channels import Post
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +99,17 @@ async def test_a_recipient_may_be_a_number(tmp_path: Path) -> None:
     served = [says(chat_id=-100123456), says(chat_id=True), says(text="-1001234567 apples")]
     told = await decide_all(tmp_path, rule, [*refused, *served])
     assert told == {str(args): word for calls, word in ((refused, "deny"), (served, "allow")) for _, args in calls}
+
+
+async def test_who_is_reached_over_xmpp_has_one_name() -> None:
+    settings: Any = SimpleNamespace(jid="me@home.test", password="p")
+    way_out: Any = None  # nothing is sent
+    channel = XMPP.make(settings, way_out)
+    for chat, told in (("ann@home.test/phone", "is no chat"), ("room@rooms.test/ann", "is no chat")):
+        with pytest.raises(ToolError, match=told):
+            await channel.post(Post(chat=chat, text="hi"), "a")
+        for action in ("read", "react"):
+            with pytest.raises(ToolError, match=told):
+                await channel.act(action, chat, {"messageId": "1", "emoji": "x"})
+    with pytest.raises(ToolError, match="not connected"):
+        await channel.post(Post(chat="ann@home.test", text="hi"), "a")

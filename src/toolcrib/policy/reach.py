@@ -77,6 +77,8 @@ def read_reached(tool: Tool, looked: Looked, args: Mapping[str, Any], here: Sequ
         said = [to_jsonable_python(value, fallback=str) for value in (*args.values(), *left, strange)]
         found = [text for value in said for text in _list_texts(value, numbers=looked.kind == "to")]
         found += [text for each in found for text in _list_texts(_read_json(each), numbers=looked.kind == "to")]
+        if looked.kind == "path":  # `--file=x`, `@x`, `x,y`, but no sentence and no address
+            found += [part for each in found if not re.search(r"\s|://", each) for part in _BREAKS.split(each)]
     else:
         chats = here if looked.is_wide else here[:1]
         declared = read_declared(tool, looked.kind, args)

@@ -21,6 +21,7 @@ import orjson
 
 from toolcrib.define.caller import Sender
 from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
+from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import Http, Page, WayOut
 
@@ -102,8 +103,8 @@ class XmppChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Send a message, and wait until our server has taken it."""
-        stream = self._require_stream()
         stanza = self._new_message(post.chat, id=sha256(key.encode()).hexdigest()[:32])
+        stream = self._require_stream()
         text = post.text
         if post.media:
             url = await self._upload(Path(post.media), post.filename)
@@ -118,6 +119,7 @@ class XmppChannel:
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """Correct one of our messages, react to one, or read what was said."""
+        stanza = self._new_message(chat)
         if action == "read":
             return await self._read(chat, params)
         if action not in ("edit", "react"):
@@ -126,7 +128,6 @@ class XmppChannel:
         id, words = str(params.get("messageId", "")).rpartition("/")[2], str(params.get(what, ""))
         if not id or not (words or params.get("remove")):
             raise ToolError(f"messageId or {what} is missing", code="bad_arguments")
-        stanza = self._new_message(chat)
         if action == "edit":
             add_element(self._say(stanza, words), "replace", "urn:xmpp:message-correct:0", id=id)
         else:
@@ -328,6 +329,8 @@ class XmppChannel:
         return self._stream
 
     def _new_message(self, chat: str, id: str = "") -> Element:
+        if "/" in chat:  # one device of somebody, or somebody in a room, whom rules know by another name
+            raise ToolError(f"{quote_short(chat)} is no chat; leave out what follows the slash", code="bad_arguments")
         kind = "groupchat" if chat.lower() in self._rooms else "chat"
         return make_element("message", to=chat, type=kind, id=id or token_hex(16))
 

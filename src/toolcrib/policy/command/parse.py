@@ -142,7 +142,8 @@ def parse(line: str) -> ParsedLine:
 
 def spell_out(line: str) -> tuple[str, ...]:
     """Return a line as it is, and as a shell may read its words: without quotes, and with its braces written out."""
-    bare = _QUOTES.sub("", line.replace("\\\n", ""))
+    told = re.sub(r"\$'(?:[^'\\]|\\.)*'", lambda found: literal(found[0]) or found[0], line.replace("\\\n", ""))
+    bare = _QUOTES.sub("", told)
     return tuple(dict.fromkeys((line, bare, _expand_braces(bare))))
 
 
