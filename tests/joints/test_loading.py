@@ -202,6 +202,10 @@ GIVEN: list[tuple[str, Mapping[str, Any]]] = [
     ("what a line of Python reads", {"command": "<python>", "args": ["-c", "exec(open('<ws>/start').read())"]}),
     ("what a shell reads first", {"command": "bash", "args": ["-c", "true"], "env": {"BASH_ENV": "<ws>/start"}}),
     ("settings of a runner", {"command": "uvx", "args": ["x"], "env": {"UV_CONFIG_FILE": "<ws>/start"}}),
+    ("packages of a user", {"command": "<python>", "args": ["-m", "srv"], "env": {"PYTHONUSERBASE": "<ws>/app"}}),
+    ("settings of zsh", {"command": "sh", "args": ["-c", "true"], "env": {"ZDOTDIR": "<ws>/app"}}),
+    ("a file of pipenv", {"command": "sh", "args": ["-c", "true"], "env": {"PIPENV_PIPFILE": "<ws>/start"}}),
+    ("a file of just", {"command": "just", "args": ["--justfile", "<ws>/start"]}),
     ("a package of npx", {"command": "npx", "args": ["-y", "file:<ws>/app"]}),
     ("a folder of npm", {"command": "npm", "args": ["run", "mcp", "--prefix", "<ws>/app"]}),
     ("a project of uv", {"command": "uv", "args": ["--directory", "<ws>/app", "run", "srv"]}),
@@ -224,8 +228,8 @@ async def test_what_runs_code_is_given_nothing_of_a_workspace_that_nobody_accept
     for name in ("start", "start.pyz", "app/start", "app/package.json"):
         place.put(place.ws / name, "{}")
         (place.ws / name).chmod(0o644)
-    place.put(place.outside / "bin" / "uv", "#!/bin/sh\n")
-    place.put(place.outside / "bin" / "uvx", "#!/bin/sh\n")
+    for name in ("uv", "uvx", "just"):
+        place.put(place.outside / "bin" / name, "#!/bin/sh\n")
     settings = {"PATH": f"{place.outside}/bin:/usr/bin:/bin", **server.get("env", {})}
     works, sentence = await place.start({**server, "env": settings})
     assert (works, "nobody has accepted it" in sentence) == (False, True), sentence

@@ -28,7 +28,8 @@ _INTERPRETER = re.compile(rf"{_PYTHON.pattern}|node|ruby|perl|php|lua|(ba|da|z)?
 # what runs a file, a folder or a package that its words name, whatever that is called
 _LAUNCHERS = re.compile(
     rf"{_PYTHON.pattern}|node|nodejs|deno|bun|bunx|tsx|ts-node|npx|npm|pnpm|yarn|uv|uvx|pipx|poetry|pdm|hatch|ruby|bundle"
-    r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|Rscript|tclsh|make|mise|(docker|podman)(-compose)?|env|\.|source|cd|pushd"
+    r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|Rscript|tclsh|make|just|mise|(docker|podman)(-compose)?|env|\.|source"
+    r"|cd|pushd"
 )
 _SUBCOMMANDS = frozenset({"compose", "dlx", "exec", "run", "script", "serve", "start", "tool", "x"})
 # their options that take the next word
@@ -41,9 +42,11 @@ _VALUED = frozenset({
 })  # fmt: skip
 _INLINE = re.compile(r"-[A-Za-z]*[cme]|--call|--eval|--print")  # behind which stands a line or a module, and no file
 # variables whose folders are searched for code, and those that name what is read before a program begins
-_SEARCHED = re.compile(r"^((NODE|LD|DYLD|GEM|GCONV|LUA|GI|QT)_(\w+_)?)?[A-Z0-9]*PATH$|LIB$|HOME$|_ENV$|PRELOAD$")
+_SEARCHED = re.compile(
+    r"^((NODE|LD|DYLD|GEM|GCONV|LUA|GI|QT)_(\w+_)?)?[A-Z0-9]*PATH$|LIB$|(HOME|USERBASE|DOTDIR|_ENV|PRELOAD)$"
+)
 _READ_FIRST = re.compile(
-    r"^(BASH_)?ENV$|OPT(ION)?S?$|PRELOAD$|AUDIT$|STARTUP$|^(npm_config|uv|pip|bun|bundle|compose|deno|yarn)_",
+    r"^(BASH_)?ENV$|OPT(ION)?S?$|PRELOAD$|AUDIT$|STARTUP$|^(npm_config|uv|pip|pipenv|bun|bundle|compose|deno|yarn)_",
     re.IGNORECASE,
 )
 _TAKES_OPTIONS_ANYWHERE = frozenset({"npm", "pnpm", "yarn"})
