@@ -108,7 +108,7 @@ def lint(
     for entry in settings.guests if not isinstance(settings.guests, str) else ():
         if isinstance(entry, str) and entry not in PROFILES:
             found += check_named(entry, "tools.guests", tools, groups)
-    for each in check_guests(settings):
+    for each in check_guests(settings, inventory):
         found.append(Finding("guests", "warning" if each.is_open else "note", each.origin, each.message, each.remedy))
     found += itertools.starmap(_warn, check_roles(settings.roles, _list_keys(settings)))
     if belt_for is not None:
@@ -168,10 +168,12 @@ def check_named(entry: str, origin: str, tools: Mapping[str, Tool], groups: Grou
 def _report_unknown(entry: str, origin: str, inventory: Inventory, out: str = "take it out") -> Finding:
     if is_glob(entry):
         return _warn("unknown", origin, f"{entry!r} matches no tool", f"correct the pattern, or {out}")
-    close = nearest(entry, [*inventory.tools, *inventory.groups])
-    word = "group" if fold_name(entry).startswith("group:") else "tool, group or plugin"
-    remedy = f"did you mean {close[0]!r}?" if close else f"correct it, install what brings it, or {out}"
-    return _warn("unknown", origin, f"{entry!r} names no {word} that exists here", remedy)
+    name, close = fold_name(entry), nearest(entry, [*inventory.tools, *inventory.groups])
+    word = "group" if name.startswith("group:") else "tool, group or plugin"
+    what = "holds no tool here" if name in inventory.groups else f"names no {word} that exists here"
+    is_near = close and name not in inventory.groups
+    remedy = f"did you mean {close[0]!r}?" if is_near else f"correct it, install what brings it, or {out}"
+    return _warn("unknown", origin, f"{entry!r} {what}", remedy)
 
 
 def _check_lists(scope: _Scope, settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:

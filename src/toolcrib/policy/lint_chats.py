@@ -1,6 +1,6 @@
 """Lint of who is meant in chats: what guests have, entries that give them nothing, and roles."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from toolcrib.define.caller import Caller
@@ -8,12 +8,14 @@ from toolcrib.define.names import nearest
 from toolcrib.define.verdict import Rule
 
 from .identities import NAMES, is_role, sender_key, to_sender
+from .lint_replaced import match_entries
+from .match import Inventory
 from .resolve import is_owner
 from .settings import GroupPolicy, PolicySettings, RuleSettings, ScopeSettings
 
 RoleFlaw = Literal["empty", "shadowed", "worn", "unknown"]
 
-_EXAMPLE = "web_search"
+_EXAMPLES = ("web_search", "image", "read", "tts")
 
 
 class GuestFinding(NamedTuple):
@@ -25,25 +27,27 @@ class GuestFinding(NamedTuple):
     remedy: str
 
 
-def check_guests(settings: PolicySettings) -> Iterator[GuestFinding]:
+def check_guests(settings: PolicySettings, inventory: Inventory) -> Iterator[GuestFinding]:
     """Yield a default that bounds no guest, and the entries of chats that lift it for nobody."""
     rule = settings.guests_rule
     if rule.allow is None or "*" in map(str.strip, rule.allow):
         what = "whoever is not the owner has every tool that no rule takes from them, wherever they come in"
         yield GuestFinding(True, "tools.guests", what, "take it out, and write in direct and groups who may have what")
         return
+    had = match_entries(rule.allow, inventory, permits=True)
     for place, lists in _list_silent(settings):
         what = "gives nothing: whoever is not the owner has no more than tools.guests here"
-        also = tuple(each for each in lists.also_allow if isinstance(each, str)) if lists else ()
-        yield GuestFinding(False, place, what, advise_gift(place, rule, also))
+        yield GuestFinding(False, place, what, advise_gift(place, rule, lists.also_allow if lists else (), had))
 
 
-def advise_gift(place: str, rule: Rule, also: Sequence[str] = ()) -> str:
-    """Return what to write at a place of a chat to give its guests something besides the default."""
-    given = ", ".join(also) if also else f"{_EXAMPLE} (or what you write in its place)"
-    instead = " in the place of alsoAllow" if also else ""
-    allow = ", ".join((*(rule.allow or ()), *(also or (_EXAMPLE,))))
-    return f"to give {given} besides, write {place}.allow: [{allow}]{instead}"
+def advise_gift(place: str, rule: Rule, written: Sequence[Any] = (), had: Collection[str] = ()) -> str:
+    """Return what to write at a place of a chat to give its guests something besides the default, which they `had`."""
+    allowed = rule.allow or ()
+    also = tuple(each for each in written if isinstance(each, str) and each not in allowed)
+    example = next((each for each in _EXAMPLES if each not in (*had, *allowed)), _EXAMPLES[0])
+    given = ", ".join(also) if also else f"{example} (or what you write in its place)"
+    instead = " in the place of alsoAllow" if written else ""
+    return f"to give {given} besides, write {place}.allow: [{', '.join((*allowed, *(also or (example,))))}]{instead}"
 
 
 def advise_identity(lists: ScopeSettings | None = None) -> str:

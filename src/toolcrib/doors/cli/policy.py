@@ -274,7 +274,7 @@ def _with_better_speakers(crib: Crib, tool: str, callers: Iterable[Caller]) -> I
 
 def _describe(caller: Caller) -> str:
     agent, here = agent_of(caller), "the owner here" if caller.owner else "somebody who is not the owner"
-    parts = [name_of(replace(caller, agent=agent))]
+    parts = ["the owner"] * bool(caller.owner and caller.channel) + [name_of(replace(caller, agent=agent))]
     if caller.channel is None and not caller.parents:
         parts = [here, f"agent {escape(agent)}"] if caller.agent else [here]
     sender = caller.sender
