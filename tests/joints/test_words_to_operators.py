@@ -73,3 +73,18 @@ def test_a_proof_and_a_comparison_call_an_owner_in_a_chat_the_owner(tmp_path: Pa
     rows = [row for row in ask(capsys, "policy", "diff", path, owned).out.splitlines() if "id:9" in row]
     assert rows
     assert all(row.startswith("the owner, agent main, channel telegram") for row in rows)
+
+
+def test_a_list_of_servers_says_of_one_that_was_left_out_why_and_not_that_there_is_none(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "serve.py").write_text("")
+    server = {"command": "python3", "args": [str(work / "serve.py")]}
+    config = {"workspace": {"root": str(work)}, "mcpServers": {"notes": server}}
+    listed = ask(capsys, "mcp", "list", "--config", crib_file(tmp_path, json.dumps(config)))
+    assert listed.code == 1
+    assert "the MCP server 'notes' was left out" in listed.err
+    assert "no mcpServers" not in listed.out

@@ -158,7 +158,7 @@ def _choose(found: dict[str, Any], server: str, tool: str) -> list[dict[str, Any
 
 
 def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
-    if not found:
+    if not (found or faults):
         click.echo("the configuration has no mcpServers")
     rows = [
         (escape_controls(each["server"]), tool["name"], flatten(tool["tool"]), tool["standing"])
