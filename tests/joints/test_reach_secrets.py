@@ -40,6 +40,8 @@ async def is_asked(tmp_path: Path, line: str) -> bool:
         "cut -c1-20 ./deep/../.en?",
         "base64 < .env",
         "cat own.md .env | tr a-z b-za",
+        "cut -c1-20 ../work/.env",
+        "cd deep && cut -c1-20 ../../work/.env",
     ],
 )
 async def test_a_command_that_would_show_a_known_secret_in_pieces_is_asked_about(tmp_path: Path, line: str) -> None:
@@ -47,7 +49,15 @@ async def test_a_command_that_would_show_a_known_secret_in_pieces_is_asked_about
 
 
 @pytest.mark.parametrize(
-    "line", ["cat own.md", "ls -la .env", "head -c 30 deep/own.md", "wc -l own.md", "grep -rn own ."]
+    "line",
+    [
+        "cat own.md",
+        "ls -la .env",
+        "head -c 30 deep/own.md",
+        "wc -l own.md",
+        "grep -rn own .",
+        "head -c 9 ../work/own.md",
+    ],
 )
 async def test_what_shows_no_secret_by_its_name_runs_unasked(tmp_path: Path, line: str) -> None:
     assert not await is_asked(tmp_path, line)

@@ -117,12 +117,15 @@ def ask_about_secrets(
     kinds = {_classify(words)[0] for words in _follow(judgement)}
     if redact is None or judgement.decision != "run" or kinds <= {"silent", "names", "walk"}:
         return judgement
-    open_inside = partial(tracer.open_inside, root)
+    open_inside, whole = partial(tracer.open_inside, root), os.path.realpath(root)
     with suppress(ToolError):  # without that folder nothing starts
         folder, _ = find_inside(open_inside, permit.cwd)
-        for path in look_at_files(open_inside, folder, judgement, permit.line)[0]:
+        found = look_at_files(open_inside, folder, judgement, permit.line)[0]
+        places = {os.path.join(folder, path): path for path in found}  # noqa: PTH118
+        back = (_find_inside(whole, permit.cwd, word) for word in list_words(judgement, permit.line))
+        for place, path in (*places.items(), *((each, each) for each in back if each is not None)):
             with suppress(ToolError, ValueError):
-                data = read_inside(open_inside, os.path.join(folder, path), MAX_HASHED_BYTES)  # noqa: PTH118
+                data = read_inside(open_inside, place, MAX_HASHED_BYTES)
                 if redact(text := data.decode(errors="replace")) != text:
                     why = f"{path[:200]!r} holds a secret of this crib, which a command can show in pieces"
                     return replace(judgement, decision="ask", reason=why)
