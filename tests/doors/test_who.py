@@ -109,8 +109,9 @@ def test_a_stranger_is_not_let_in_and_a_friend_is_in_the_sandbox(theirs: Path, c
 def test_keys_that_decide_about_access_are_warnings_and_the_heaviest_come_first(theirs: Path, capsys: Capture) -> None:
     document = ask(capsys, "lint", "--config", theirs, "--json").json
     found = {each["origin"]: (each["kind"], each["level"]) for each in document["findings"]}
-    for key in ("bindings", "tools.elevated", "channels.whatsapp.groupAllowFrom"):
+    for key in ("bindings", "tools.elevated"):
         assert found[key] == ("ignored", "warning")
+    assert found["channels.whatsapp.groupAllowFrom"] == ("ignored", "note")  # channels follow it
     assert found["tools.byProvider.local/qwen3"] == ("dropped-profile", "warning")
     levels = [each["level"] for each in document["findings"]]
     assert levels == sorted(levels, key=["error", "warning", "note"].index)
