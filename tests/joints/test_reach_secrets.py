@@ -1,10 +1,12 @@
 """What it reaches: a command that would show a secret of the crib is asked about, however it cuts it in pieces."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import toolcrib
+from tests.doors.world import ask, crib_file
 from toolcrib import OWNER
 from toolcrib.define.message import Call
 from toolcrib.testing import FakeApprover, ScriptedModel, call_reply, text_reply
@@ -61,3 +63,15 @@ async def test_a_command_that_would_show_a_known_secret_in_pieces_is_asked_about
 )
 async def test_what_shows_no_secret_by_its_name_runs_unasked(tmp_path: Path, line: str) -> None:
     assert not await is_asked(tmp_path, line)
+
+
+@pytest.mark.parametrize(("line", "decision"), [("head -c 9 .env", "ask"), ("head -c 9 own.md", "run")])
+def test_what_is_said_of_a_command_beforehand_is_what_becomes_of_it(
+    line: str, decision: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (work := tmp_path / "work").mkdir()
+    (work / ".env").write_text(SECRET)
+    (work / "own.md").write_text("my own words")
+    config = {"workspace": {"root": str(work)}, "secrets": {"KEY": SECRET}}
+    path = crib_file(tmp_path, json.dumps(config))
+    assert ask(capsys, "exec", "explain", line, "--config", path, "--json").json["decision"] == decision

@@ -127,7 +127,9 @@ class CommandRunner:
         self, caller: Caller, line: str, *, workdir: str = ".", env: Mapping[str, str] | None = None
     ) -> Judgement:
         """Return what becomes of a command line of this caller: never more than a parent of it would get (G7)."""
-        return self._judge(self._rules_of(caller), line, workdir, env or {})[0]
+        known = self._rules_of(caller)
+        judged = self._judge(known, line, workdir, env or {})[0]
+        return ask_about_secrets(self._shells, known, judged, _make_permit(line, judged, workdir, {}), self.redact)
 
     def judge_call(self, caller: Caller, call: Call, verdict: Verdict) -> Verdict:
         """Return the verdict on a call of `exec` by its command line; any other verdict stands."""
@@ -282,8 +284,8 @@ class CommandRunner:
         permit = _make_permit(args["command"], judgement, workdir, built)
         terms, taint = self._terms_of(ctx.caller), ctx.course.taint
         reach = await in_thread(find_reach, self._shells, terms, judgement, permit, taint, known.target)
-        permit, redact = replace(permit, reach=reach), None if known.own.rules.security == "full" else self.redact
-        judgement = await in_thread(ask_about_secrets, self._shells, known.root, judgement, permit, redact)
+        permit = replace(permit, reach=reach)
+        judgement = await in_thread(ask_about_secrets, self._shells, known, judgement, permit, self.redact)
         if judgement.decision == "run":
             if held:
                 permit = replace(permit, check_unchanged=partial(in_thread, self._read_accepted, known.root, held[0]))

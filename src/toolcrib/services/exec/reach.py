@@ -110,14 +110,15 @@ def find_reach(
 
 
 def ask_about_secrets(
-    tracer: FileTracer, root: str, judgement: Judgement, permit: Any, redact: Callable[[str], str] | None
+    tracer: FileTracer, known: Any, judgement: Judgement, permit: Any, redact: Callable[[str], str] | None
 ) -> Judgement:
     """Return a judgement, and where it lets a command run that names and may show a file with a secret which `redact`
     would hide, the question whether it may."""
     kinds = {_classify(words)[0] for words in _follow(judgement)}
-    if redact is None or judgement.decision != "run" or kinds <= {"silent", "names", "walk"}:
+    is_unasked = known.own.rules.security == "full" or kinds <= {"silent", "names", "walk"}
+    if redact is None or judgement.decision != "run" or is_unasked:
         return judgement
-    open_inside, whole = partial(tracer.open_inside, root), os.path.realpath(root)
+    open_inside, whole = partial(tracer.open_inside, known.root), os.path.realpath(known.root)
     with suppress(ToolError):  # without that folder nothing starts
         folder, _ = find_inside(open_inside, permit.cwd)
         found = look_at_files(open_inside, folder, judgement, permit.line)[0]
