@@ -1,10 +1,13 @@
 """Who is answered at all: explain and who say it beside what somebody would have, and change no decision."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolcrib
+from tests.doors.world import ask, crib_file
 from toolcrib import OWNER
 
 pytestmark = pytest.mark.anyio
@@ -56,3 +59,29 @@ async def test_who_is_never_let_in_is_said_to_be_never_answered(
 )
 async def test_of_who_may_be_answered_nothing_is_said(who: dict[str, Any], channel: dict[str, Any]) -> None:
     assert "answered" not in await explain(who, **channel)
+
+
+THEIRS = {"botToken": "1:a", "dmPolicy": "allowlist", "groupPolicy": "open"}
+
+
+@pytest.mark.parametrize(
+    ("channel", "who", "why"),
+    [
+        (THEIRS, ("--group", "-5", "--sender", "id:9"), "groups has neither this one nor *"),
+        ({**THEIRS, "groups": {"-1": {}}}, ("--group", "-5", "--sender", "id:9"), "groups has neither this one nor *"),
+        ({**THEIRS, "allowFrom": ["@bob"]}, ("--sender", "username:bob"), "allowFrom has nobody like this"),
+        ({**THEIRS, "dmPolicy": "open", "enabled": False}, ("--sender", "id:9"), "enabled is false"),
+        ({**THEIRS, "groups": {"*": {}}}, ("--group", "-5", "--sender", "id:9"), None),
+        ({**THEIRS, "dmPolicy": "open"}, ("--sender", "id:9"), None),
+        # said there in other words: it is refused, or does not connect here
+        (THEIRS, ("--sender", "id:9"), None),
+        ({"groupPolicy": "open"}, ("--group", "-5", "--sender", "id:9"), None),
+    ],
+)
+def test_of_an_openclaw_file_whose_channel_connects_here_it_is_said_too(
+    channel: dict[str, Any], who: tuple[str, ...], why: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = crib_file(tmp_path, json.dumps({"channels": {"telegram": channel}}), "openclaw.json")
+    told = ask(capsys, "explain", "message", "--channel", "telegram", *who, "--config", path, "--json").json
+    assert told.get("answered") is (None if why is None else False)
+    assert why is None or why in told["why"]

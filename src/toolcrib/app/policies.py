@@ -75,12 +75,11 @@ class PolicyView:
 
     def route(self, caller: Caller) -> Route:
         """Return where the file sends a caller: one of OpenClaw's chooses agent and session, and whom it lets in."""
-        if self.loaded.foreign:
-            return route_caller(self.loaded.document, caller)
+        route = route_caller(self.loaded.document, caller) if self.loaded.foreign else Route(caller)
         named = {to_channel(name): (name, each) for name, each in self.loaded.config.channels.items()}
         name, own = named.get(to_channel(caller.channel or ""), ("", None))
         why = explain_silence(own, self.policy, caller) if own and own.connects and not caller.parents else ""
-        return Route(caller, silence=f"{why} (channels.{name})" if why else "")
+        return replace(route, silence=f"{why} (channels.{name})") if why and route.refusal is None else route
 
     def judge(self, caller: Caller, tool: str) -> tuple[Caller, Verdict | None, ToolWord]:
         """Return where the file sends a caller, its verdict on one tool, and what is said of the tool's calls.
