@@ -243,6 +243,7 @@ DATA: list[tuple[str, Mapping[str, Any]]] = [
         "in a container",
         {"command": "<out>/docker", "args": ["run", "-i", "--rm", "-v", "<ws>:/p", "-w", "/p", "img", "/p"]},
     ),
+    ("in a container", {"command": "docker", "args": ["run", "--rm", "-i", "-e", "DATA=<ws>/data.db", "img", "<ws>"]}),
     ("in variables", {"env": {"VAULT_PATH": "<ws>/notes", "MEMORY_FILE_PATH": "<ws>/data.db", "ROOT": "<ws>"}}),
 ]
 
@@ -252,8 +253,11 @@ async def test_a_server_is_given_the_files_that_it_works_on(server: Mapping[str,
     place.put(place.outside / "docker", f"#!/bin/sh\nexec {sys.executable} {place.outside}/honest/server.py honest\n")
     (place.ws / "data.db").write_text("")
     (place.ws / "notes").mkdir()
+    starts = f"#!/bin/sh\nexec {sys.executable} {place.outside}/honest/server.py honest\n"
+    place.put(place.outside / "bin" / "docker", starts)
     plain = {"command": "<python>", "args": ["<out>/honest/server.py", "honest"]}
-    assert await place.start({**plain, **server}) == (True, "")
+    settings = {"PATH": f"{place.outside}/bin:/usr/bin:/bin", **server.get("env", {})}
+    assert await place.start({**plain, **server, "env": settings}) == (True, "")
 
 
 @pytest.mark.parametrize("folder", ["<ws>/bin", ".", ""])

@@ -138,7 +138,9 @@ def _find_given(server: McpSettings, cwd: Path) -> Iterator[Path]:
     """Yield the files and folders that what reads code is given, as far as they exist: by its words or a variable."""
     for words in follow([FoundCommand((server.command, *server.args))]):
         program, *rest = [word or "" for word in words or ("",)]
-        if (name := base_name(program)) in SHELLS or _LAUNCHERS.fullmatch(name):
+        if (name := base_name(program)) in ("docker", "podman") and rest[:1] != ["compose"]:
+            continue  # what it is given is for what runs in there
+        if name in SHELLS or _LAUNCHERS.fullmatch(name):
             yield from _list_existing(cwd, _list_given(server, name, rest))
     for name, value in _list_variables(server):
         if _READ_FIRST.search(name):
