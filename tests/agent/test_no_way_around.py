@@ -61,6 +61,8 @@ RUNS = {
     ("services/exec/judge.py", "program.run"): "the words of a program that the operator wrote down",
     ("services/channels/__init__.py", "line.run"): "a channel, whose turns go through invoke",
     ("config/load.py", "examples.run"): "a list of examples",
+    ("config/advice.py", "hook.run"): "the words of a program that the operator wrote down",
+    ("services/deploy.py", "self._core.config.deploy.run"): "the same, a call of exec",
     ("config/positions.py", "scanner.run"): "a scanner of JSON5",
     ("define/actions.py", "parts[args['action']].run"): "a part of a tool, inside that tool's own body",
     ("define/plugin.py", "guard.run"): "the name of a guard",

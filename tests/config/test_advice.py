@@ -23,22 +23,23 @@ def channel(**settings: Any) -> dict[str, Any]:
 
 
 PLACE = "channels.telegram.allowFrom"
+NO_RULES = ("guests", "note", "channels.telegram.direct")
 
 
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        (channel(dmPolicy="open", allowFrom=["*"]), [("widening", "warning", PLACE)]),
-        (channel(dmPolicy="open"), [("widening", "warning", PLACE)]),
-        (channel(dmPolicy="open", allowFrom=["id:7"]), [("widening", "warning", PLACE)]),
-        (channel(dmPolicy="allowlist", allowFrom=["*"]), [("widening", "warning", PLACE)]),
-        (channel(allowFrom=[" * "]), [("widening", "warning", PLACE)]),
+        (channel(dmPolicy="open", allowFrom=["*"]), [("widening", "warning", PLACE), NO_RULES]),
+        (channel(dmPolicy="open"), [("widening", "warning", PLACE), NO_RULES]),
+        (channel(dmPolicy="open", allowFrom=["id:7"]), [("widening", "warning", PLACE), NO_RULES]),
+        (channel(dmPolicy="allowlist", allowFrom=["*"]), [("widening", "warning", PLACE), NO_RULES]),
+        (channel(allowFrom=[" * "]), [("widening", "warning", PLACE), NO_RULES]),
         (channel(dmPolicy="allowlist"), [("empty", "warning", PLACE)]),
         (channel(dmPolicy="allowlist", allowFrom=[]), [("empty", "warning", PLACE)]),
-        (channel(dmPolicy="allowlist", allowFrom=["username:bob"]), [("worn", "warning", PLACE)]),
-        (channel(dmPolicy="allowlist", allowFrom=["id:7", "@bob"]), [("worn", "warning", PLACE)]),
-        (channel(dmPolicy="allowlist", allowFrom=["id:7", "+15550100", "@bob:matrix.test"]), []),
-        (channel(dmPolicy="pairing"), []),
+        (channel(dmPolicy="allowlist", allowFrom=["username:bob"]), [("worn", "warning", PLACE), NO_RULES]),
+        (channel(dmPolicy="allowlist", allowFrom=["id:7", "@bob"]), [("worn", "warning", PLACE), NO_RULES]),
+        (channel(dmPolicy="allowlist", allowFrom=["id:7", "+15550100", "@bob:matrix.test"]), [NO_RULES]),
+        (channel(dmPolicy="pairing"), [NO_RULES]),
         (channel(), []),
         (channel(dmPolicy="disabled", allowFrom=["*"]), []),
         ({"owners": ["@bob"]}, [("dead", "warning", "owners")]),
