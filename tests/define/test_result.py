@@ -149,7 +149,7 @@ def test_a_label_stands_below_the_line_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "sentence"),
     [
-        ("gone.png", "not_found", "cannot read the image {path!r}: No such file or directory"),
+        ("gone.png", "not_found", "cannot read the image {path!r}: there is no such file, or it is empty"),
         ("fake.png", "not_an_image", "{path!r} is no PNG, JPEG, GIF or WebP image"),
     ],
 )

@@ -36,8 +36,9 @@ async def test_a_picture_is_named_by_a_text_as_by_a_path(tmp_path: Path) -> None
     (tmp_path / "dot.png").write_bytes(PNG)
     crib = toolcrib.open({}, tools=[look])
     assert (await crib.belt(OWNER).call("look", {"path": str(tmp_path / "dot.png")})).status == "ok"
-    gone = await crib.belt(OWNER).call("look", {"path": str(tmp_path / "gone.png")})
-    assert "cannot read the image" in gone.plain_text
+    for name in ("gone.png", "a\0b.png", "", "/dev/zero"):
+        gone = await crib.belt(OWNER).call("look", {"path": str(tmp_path / name)})
+        assert "cannot read the image" in gone.plain_text, name
 
 
 @tool(effects=set())

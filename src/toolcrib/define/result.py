@@ -166,9 +166,13 @@ class Result(NamedTuple):
     def image_from_file(cls, path: Path | str, *, label: str = "", details: Any = None) -> Self:
         """A picture read from `path`, which stands in its words and in `details`."""
         try:
-            data = Path(path).read_bytes()
+            data = Path(path).read_bytes() if Path(path).is_file() else b""
         except OSError as error:
             raise ToolError(f"cannot read the image {str(path)!r}: {error.strerror}", code="not_found") from error
+        if not data:
+            raise ToolError(
+                f"cannot read the image {str(path)!r}: there is no such file, or it is empty", code="not_found"
+            )
         return cls.image(data, mime=_mime_of(data, repr(str(path))), label=label, path=str(path), details=details)
 
     @classmethod
