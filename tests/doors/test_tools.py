@@ -117,6 +117,13 @@ def test_call_json_is_one_document_with_the_verdict(crib: Path, capsys: Capture)
     assert answer.json["verdict"] == ask(capsys, "explain", "dice", "--config", crib, "--json").json["tools"][0]
 
 
+def test_a_call_ends_after_the_subagents_that_it_begins(crib: Path, capsys: Capture) -> None:
+    spawned = ask(capsys, "tools", "call", "sessions_spawn", '{"task": "say hi"}', "--config", crib, "--json")
+    key = spawned.json["details"]["childSessionKey"]
+    (row,) = (each for each in ask(capsys, "sessions", "list", "--json").json["sessions"] if each["key"] == key)
+    assert row["lines"] == 4  # what it is, the task, the answer and the end
+
+
 @pytest.mark.parametrize(
     ("name", "args", "code", "words"),
     [

@@ -167,6 +167,7 @@ def _call_here(name: str, args: dict[str, Any], options: CallerOptions, *, atten
             belt = crib.belt(caller)
             async with ask_at_terminal(crib.approvals) if attended else contextlib.nullcontext():
                 answer = (await belt.call(name, args)).to_json()
+                await crib.subagents.idle()  # what the call began would end with this command
             verdict = belt.verdicts.get(belt.selection.find(name) or "")
             return {**answer, "verdict": verdict_json(verdict, belt.catalog[verdict.tool]) if verdict else None}
         finally:
