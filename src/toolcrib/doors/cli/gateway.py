@@ -128,7 +128,8 @@ def status(**options: Unpack[JsonOptions]) -> int:
     if options["as_json"]:
         print_json(told)
     else:
-        click.echo("\n".join(f"{name:12} {value}" for name, value in told.items()) if told["running"] else told["why"])
+        shown = {name: "yes" if value is True else value for name, value in told.items() if value is not None}
+        click.echo("\n".join(f"{name:12} {value}" for name, value in shown.items()) if told["running"] else told["why"])
     return 0 if told["running"] else 1
 
 
