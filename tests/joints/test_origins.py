@@ -75,6 +75,19 @@ async def test_our_own_page_is_known_at_the_port_that_goes_without_saying(host: 
         assert await status_of(world.port, origin.replace("localhost", "evil.test"), host) == 403
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *((each, 403) for each in ("127.1", "0x7f.1", "2130706433", "127.0.0.1:0")),
+        ("[::1]:7", 200),
+        ("127.0.0.1.", 403),
+    ],
+)
+async def test_an_address_names_us_in_the_form_that_browsers_send(host: str, status: int) -> None:
+    async with gateway_of() as world:
+        assert await status_of(world.port, f"http://{host}", host) == status
+
+
 async def test_a_canvas_answers_pages_of_its_own_origin_alone() -> None:
     async with gateway_of() as world, client_of(world):
         url = await show(world, action="present", html="<p>hi")

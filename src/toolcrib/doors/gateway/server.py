@@ -282,11 +282,11 @@ class GatewayServer:
         name = urlsplit(fold_origin(f"http://{host}")).hostname or ""
         if _LOCALHOST.fullmatch(name) or name in self._hosts:
             return True
-        try:
-            ipaddress.ip_address(name)  # no name server can make an address point elsewhere
+        try:  # no name server can make an address point elsewhere, and nobody sends one in another form
+            ipaddress.ip_address(urlsplit(f"//{host}").hostname or "")
         except ValueError:
             return False
-        return True
+        return name != ""
 
     def address_of(self, scope: Scope) -> str:
         """Return where a request comes from."""

@@ -155,4 +155,5 @@ class _Guard:
 
 
 def _is_from_here(origin: bytes) -> bool:
-    return _HERE.fullmatch(fold_origin(origin.decode("latin-1"))) is not None
+    text = origin.decode("latin-1").lower()
+    return _HERE.fullmatch(text) is not None and fold_origin(text) != ""
