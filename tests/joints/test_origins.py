@@ -84,8 +84,9 @@ async def test_our_own_page_is_known_at_the_port_that_goes_without_saying(host: 
     ],
 )
 async def test_an_address_names_us_in_the_form_that_browsers_send(host: str, status: int) -> None:
-    async with gateway_of() as world:
-        assert await status_of(world.port, f"http://{host}", host) == status
+    for allowed in ([], ["http://127.0.0.1"]):
+        async with gateway_of(origins=allowed) as world:
+            assert await status_of(world.port, f"http://{host}", host) == status
 
 
 async def test_a_canvas_answers_pages_of_its_own_origin_alone() -> None:

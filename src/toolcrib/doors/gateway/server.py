@@ -280,13 +280,9 @@ class GatewayServer:
 
     def _is_our_host(self, host: str) -> bool:
         name = urlsplit(fold_origin(f"http://{host}")).hostname or ""
-        if _LOCALHOST.fullmatch(name) or name in self._hosts:
-            return True
-        try:  # no name server can make an address point elsewhere, and nobody sends one in another form
-            ipaddress.ip_address(urlsplit(f"//{host}").hostname or "")
-        except ValueError:
-            return False
-        return name != ""
+        if _is_address(name):  # no name server can make it point elsewhere, and nobody sends it in another form
+            return _is_address(urlsplit(f"//{host}").hostname or "")
+        return _LOCALHOST.fullmatch(name) is not None or name in self._hosts
 
     def address_of(self, scope: Scope) -> str:
         """Return where a request comes from."""
@@ -493,3 +489,11 @@ async def _run_lifespan(receive: Receive, send: Send) -> None:
         await send({"type": f"{message['type']}.complete"})
         if message["type"] == "lifespan.shutdown":
             return
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
