@@ -25,6 +25,7 @@ _MAX_REPOSITORY_BYTES = 1 << 24
 _KNOWN = re.compile(
     rb"refs/(\S+)|\0(.)([^\0]+)(?=\0)", re.DOTALL
 )  # a branch, or how long the name of a file is, and it
+_TODO = frozenset({"rebase-merge/done", "rebase-merge/git-rebase-todo"})  # with the titles of commits
 _MIN_SENTENCE_BYTES = 20  # of letters without a break, as some write without any
 
 
@@ -189,10 +190,14 @@ def read_name(path: str) -> str:
 
 
 def _list_repository(folder: str) -> Iterator[str]:
-    """Yield the names of branches, and of files that are gone and still known."""
-    for name in ("HEAD", "packed-refs", "index"):
+    """Yield the names of branches, of files that are gone and still known, and of commits in a rebase."""
+    for name in (*_TODO, "HEAD", "config", "index", "packed-refs"):
         with suppress(OSError), open(f"{folder}/{name}", "rb") as file:  # noqa: PTH123
-            for ref, size, path in _KNOWN.findall(file.read(_MAX_REPOSITORY_BYTES)):
+            data = file.read(_MAX_REPOSITORY_BYTES)
+            if name in _TODO:
+                yield os.fsdecode(data)
+                continue
+            for ref, size, path in _KNOWN.findall(data):
                 is_gone = not os.path.lexists(os.fsencode(folder[:-4]) + path)
                 if ref or (is_gone and size == bytes([min(len(path), 255)])):
                     yield os.fsdecode(ref or path)

@@ -39,6 +39,7 @@ _READERS = READERS | names(
 _SEARCHES = frozenset({"egrep", "fgrep", "grep", "rg"})  # the folder where they are, when they name none
 _PLAIN_LINE = re.compile(r"[ !\"$-'*-;=-Z\]^_a-z|~]*")  # in which nothing is hidden behind the first doubt about it
 _SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib", "/opt/", "/proc/", "/sbin/", "/sys/", "/usr/")
+_OF_A_PROCESS = re.compile(r"/proc/[^/]+/(?:cwd|fd|map_files|root|task)\b")
 _STARTS = ("-exec", "-ok", "-fprint", "-files0", "--compress-program", "--pre")  # options that run or write something
 
 
@@ -87,6 +88,7 @@ def find_reach(
     moves = [each[1:] for each in commands if each[:1] == ("cd",)]
     is_lost = any(len(each) != 1 or _find_inside(root, permit.cwd, each[0]) not in found for each in moves)
     is_lost |= bool(moves and (".." in line or "CDPATH" in line))
+    is_lost |= any(_is_led_out(root, permit.cwd, word) for word in words)
     is_all = is_lost or is_open or "opaque" in kinds or any(each.strip("/") in (".", "..") for each in line.split())
     reached = dict.fromkeys([*found, *(["."] if is_all else [])], not kinds & {"opaque", "search", "read"})
     for kind, paths in shown:
@@ -174,6 +176,13 @@ def _find_inside(root: str, folder: str, word: str) -> str | None:
     except ValueError:
         return None
     return os.path.relpath(end, root) if end == root or end.startswith(f"{root.rstrip('/')}/") else None
+
+
+def _is_led_out(root: str, folder: str, word: str) -> bool:
+    """Tell whether a link leads a word out of the workspace, or by way of a process: there it may lead back in."""
+    end = os.path.normpath(os.path.join(root, folder, word))  # noqa: PTH118
+    is_inside = end == root or end.startswith(f"{root.rstrip('/')}/")
+    return (is_inside and _find_inside(root, folder, word) is None) or _OF_A_PROCESS.match(end) is not None
 
 
 def _is_anybodys(root: str, folder: str, word: str) -> bool:
