@@ -1,6 +1,8 @@
 """Who is this: one answer for rules, owners, persons and whatever outlives a message."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -206,3 +208,40 @@ def test_case_is_folded_where_the_channel_says_so(channel: str | None, is_one: b
     assert is_owner(policy, on(channel, "ABC9")) is is_one
     assert not is_owner(policy, on(channel, "aB\u0441 9"))
     assert (person_of(policy, on(channel, "aBc9")) == person_of(policy, on(channel, "abc9"))) is is_one
+
+
+# whose a run is
+
+WORK = Caller(channel="irc", account="work", sender=Sender(id="ann"), session="agent:main:irc:dm:1")
+RUNNERS = {
+    "known by number": (
+        Caller(channel="app", sender=Sender(e164="+1")),
+        Caller(channel="app", sender=Sender(e164="+2")),
+    ),
+    "nobody": (Caller(), Caller()),
+    "owner and nobody": (OWNER, Caller()),
+    "accounts": (WORK, replace(WORK, account="home")),
+    "names that run together": (on("a", "b:c"), on("a:b", "c")),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("first", "second"), RUNNERS.values(), ids=RUNNERS)
+async def test_the_run_of_one_is_never_told_to_another_who_chose_the_same_id(first: Caller, second: Caller) -> None:
+    async with toolcrib.open({"models": {"default": "offline:rules"}}, env={}) as crib:
+        said = list[str]()
+        for at, each in enumerate((first, second)):
+            caller = each if each.owner else replace(each, session=f"agent:main:app:dm:{at}")
+            told = await crib.ask("agent", {"message": f"words-{at}", "idempotencyKey": "1"}, caller=caller)
+            said.append(json.dumps(told["result"]["payloads"]))
+            assert (await crib.ask("agent.wait", {"runId": "1"}, caller=caller))["status"] == "ok"
+    assert ["words-0" in each for each in said] == [True, False]
+
+
+@pytest.mark.anyio
+async def test_a_run_of_an_id_with_a_number_sign_is_found_again_by_its_own_id() -> None:
+    async with toolcrib.open({"models": {"default": "offline:rules"}}, env={}) as crib:
+        bob = on("app", "bob#1234", session="agent:main:app:dm:bob")
+        await crib.ask("agent", {"message": "hi", "idempotencyKey": "k1"}, caller=bob)
+        told = await crib.ask("chat.history", caller=bob)
+    assert [each["runId"] for each in told["messages"] if each["role"] == "user"] == ["k1"]

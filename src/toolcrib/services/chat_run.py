@@ -1,14 +1,16 @@
 """What is asked in a chat, the run that answers it, and how it ended."""
 
 import asyncio
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import quote
 
 from pydantic import Field
 
 from toolcrib.define import event as events
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.message import Message
 from toolcrib.define.result import Content, Image, Result
@@ -167,8 +169,14 @@ def refuse_delivery(query: AgentQuery | ChatQuery) -> None:
 
 
 def owner_of_runs(caller: Caller) -> str:
-    """Return what tells the runs of one principal from another's."""
-    return f"{caller.channel}:{caller.sender.id}" if caller.sender else caller.channel or ""
+    """Return what tells the runs of one principal from another's; of whoever is nobody, by their session."""
+    sender, channel = caller.sender or Sender(), caller.channel or ""
+    if caller.owner and caller.sender is None:
+        return channel
+    if sender.id and "#" not in sender.id and caller.account is None and channel.isidentifier():
+        return f"{channel}:{sender.id}"
+    session = "" if sender.id or sender.e164 else caller.session
+    return quote(json.dumps([channel, caller.account, sender.id, sender.e164, session]), safe="[]")
 
 
 def add_source(content: tuple[Content, ...], outside: str) -> tuple[Content, ...]:
