@@ -141,6 +141,16 @@ def test_a_word_in_a_session_key_lifts_nothing_and_may_narrow(key: str) -> None:
     assert tools_of(beside, replace(caller, session=key)) <= MESSAGING
 
 
+@pytest.mark.parametrize("room", ["agent:main:discord:channel:2", "agent:main:discord:channel:1/2"])
+def test_another_room_that_a_session_key_names_lifts_nothing(room: str) -> None:
+    config = {"channels": {"discord": {"groups": {"1/2": {"tools": {"allow": ["exec"]}}}}}}
+    there = Caller(channel="discord", group="1/2", sender=GUEST)
+    assert tools_of(config, there) == tools_of(config, replace(there, session=room)) == {"exec"}
+    assert tools_of(config, replace(there, group="1/3", session=room)) <= MESSAGING
+    keyed = replace(GROUP, group="", session="agent:main:telegram:group:-100")
+    assert tools_of(chats(tools={"allow": ["exec"]}), keyed) <= MESSAGING
+
+
 def test_what_a_guest_begins_has_what_the_guest_has_and_no_more() -> None:
     config = chats(tools={"allow": ["read", "exec", "sessions_spawn"]})
     child = replace(GROUP, session="agent:main:subagent:1", parents=("agent:main:telegram:group:-100",))

@@ -69,8 +69,10 @@ def _guest_layers(who: ResolvedCaller) -> Iterator[Layer]:
                 yield Layer("direct", "default", Rule(allow=PROFILES["messaging"]), f"messaging, {channel}")
         return
     alone = replace(who, parents=(), caller=replace(who.caller, parents=()))
+    own_word = replace(alone, chat=None, caller=replace(alone.caller, session=None))
+    chats = (*_list_chats(alone), *_list_chats(own_word))
     is_placed = session.to_channel(who.caller.channel or "") is not None
-    lacking = [path for _, path, groups in _list_chats(alone) if not _gives(groups, who)] if is_placed else [""]
+    lacking = [path for _, path, groups in chats if not _gives(groups, who)] if is_placed else [""]
     rule = settings.guests_rule
     if lacking and rule.allow is not None:
         word = settings.guests if isinstance(settings.guests, str) else ""
