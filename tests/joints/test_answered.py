@@ -48,6 +48,7 @@ async def test_who_is_never_let_in_is_said_to_be_never_answered(
     ("who", "channel"),
     [
         ({**GUEST, "group": "-100"}, {}),
+        ({**GUEST, "group": "-100:topic:5"}, {}),
         ({**GUEST, "group": "-999"}, {"groups": {"*": {}}}),
         (GUEST, {}),  # a code may let them in
         (GUEST, {"dmPolicy": "open"}),

@@ -11,6 +11,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.channel import Abilities, ChannelKind
 from toolcrib.define.names import fold_name
 from toolcrib.define.session import to_channel
+from toolcrib.policy.chats import list_group_names
 from toolcrib.policy.resolve import is_among, is_owner
 from toolcrib.policy.settings import PolicySettings, ScopeSettings, Section
 
@@ -142,8 +143,14 @@ def check_connection(channels: Any) -> Any:
 
 def find_group(own: ChannelSettings, group: str) -> GroupSettings | None:
     """Return what the configuration says of a group, None where it is not answered."""
-    groups, name = {key.strip().lower(): each for key, each in own.groups.items()}, group.lower()
-    return groups.get(name) or groups.get(f"{name.partition('/')[0]}/*") or groups.get("*")
+    groups = {key.strip().lower(): each for key, each in own.groups.items()}
+    return next((groups[each] for each in list_group_names(group.lower(), None, groups) if each in groups), None)
+
+
+def name_group(own: ChannelSettings, group: str, thread: str) -> str:
+    """Return what rules know a group as: a topic of its own, where the configuration names it."""
+    named, topics = {key.strip().lower() for key in own.groups}, (f"{group}:{thread}", f"{group}:topic:{thread}")
+    return next((each for each in topics if thread and each.lower() in named), group)
 
 
 def explain_silence(own: ChannelSettings, policy: PolicySettings, caller: Caller) -> str:

@@ -196,7 +196,7 @@ def find_groups(who: ResolvedCaller, chat: GroupChat) -> Iterator[GroupPolicy]:
         return
     # an id is compared as it is but for case: folding it further would let one chat pass for another
     by_id = {key.strip().lower(): entry for key, entry in account_groups(channel, who.caller.account).items()}
-    for candidate in dict.fromkeys(_group_names(chat.id, chat.room, by_id)):
+    for candidate in dict.fromkeys(list_group_names(chat.id, chat.room, by_id)):
         if candidate in by_id:
             yield by_id[candidate]
 
@@ -207,7 +207,7 @@ def account_groups(channel: ChannelPolicy, account: str | None) -> Mapping[str, 
     return by_fold.get(fold_name(account or ""), channel.groups)
 
 
-def _group_names(group: str, other: str | None, known: Mapping[str, object]) -> Iterator[str]:
+def list_group_names(group: str, other: str | None, known: Mapping[str, object]) -> Iterator[str]:
     """Yield the keys to try for a group id: its room and its space, itself, its chat without the topic, then `*`.
 
     A group inside a space (a channel of a Discord server) is written `space/channel`; `space/*` is the space's own.

@@ -64,6 +64,24 @@ async def test_a_group_is_answered_when_it_is_spoken_to_and_in_its_topic(tmp_pat
             assert body["message_thread_id"] == 5
 
 
+@pytest.mark.parametrize("topic", [f"{GROUP}:5", f"{GROUP}:topic:5"])
+@pytest.mark.parametrize("has_group", [True, False])
+async def test_a_topic_that_has_an_entry_has_its_rules_and_no_other_topic_has_them(
+    topic: str, has_group: bool, tmp_path: Path
+) -> None:
+    groups = {
+        topic: {"tools": {"allow": ["ls"]}},
+        **({str(GROUP): {"tools": {"allow": ["read"]}}} if has_group else {}),
+    }
+    with telegram() as server:
+        async with assistant(tmp_path, server, groups=groups):
+            for at, tool in ((6, "read"), (5, "ls"), (5, "read")):
+                server.say(f"@crib_bot /why {tool}", by=STRANGER, chat=GROUP, topic=at)
+            await until(lambda: len(server.said(GROUP)) == 2 + has_group)
+            told = [each.partition(".")[0] for each in server.said(GROUP)]
+            assert sorted(told) == sorted(["read: allow"] * has_group + ["ls: allow", "read: deny"])
+
+
 async def test_a_question_has_buttons_and_only_the_owners_counts(tmp_path: Path) -> None:
     with telegram() as server:
         async with assistant(tmp_path, server):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolcrib.config.channels import ChannelSettings, explain_silence, find_group
+from toolcrib.config.channels import ChannelSettings, explain_silence, find_group, name_group
 from toolcrib.config.settings import SettingsSource
 from toolcrib.define.caller import Caller
 from toolcrib.define.channel import Acquaintance, HeardMessage, MessageStore
@@ -55,11 +55,12 @@ class Admission:
     async def judge(self, channel: str, message: HeardMessage) -> Guest:
         """Return who a message is from, as far as it is answered."""
         own = self._find_settings(channel)
-        caller = Caller(channel=channel, sender=message.sender, group=message.group or None, door=CHANNEL_DOOR)
+        group = name_group(own, message.group, message.thread) if own else message.group
+        caller = Caller(channel=channel, sender=message.sender, group=group or None, door=CHANNEL_DOOR)
         if own is None or not (message.sender.id or message.sender.e164) or self._find_refusal(caller):
             return Guest(None)
         if message.kind != "dm":
-            is_answered = self._answers_group(own, message)
+            is_answered = self._answers_group(own, group, message)
             return Guest(await self._place(caller, message) if is_answered else None)
         if await self._knows(own, caller):
             return Guest(await self._place(caller, message))
@@ -105,8 +106,8 @@ class Admission:
         own = self._settings.config.channels.get(channel)
         return own if own is not None and own.enabled else None
 
-    def _answers_group(self, own: ChannelSettings, message: HeardMessage) -> bool:
-        found = find_group(own, message.group)
+    def _answers_group(self, own: ChannelSettings, group: str, message: HeardMessage) -> bool:
+        found = find_group(own, group)
         if found is None:
             return False
         return message.is_for_us or bool(message.pressed) or found.require_mention is False
