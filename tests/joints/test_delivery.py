@@ -128,6 +128,15 @@ async def test_what_is_made_at_the_terminal_reaches_where_the_owner_last_wrote_a
             assert world.telegram.said(ANN)[2:] == ["the kettle is hot"]
 
 
+async def test_what_came_of_a_job_reaches_its_person_under_another_name(tmp_path: Path) -> None:
+    renamed = {"id": BOB, "is_bot": False, "first_name": "Bobby", "username": "bobby"}
+    async with chatting(tmp_path, make(), DONE, HI, NEWS) as (world, owner):
+        await world.write("tell me", BOB)
+        await world.write("hi", BOB, who=renamed)
+        assert (await world.run(owner))["status"] == "ok"
+        assert world.telegram.said(BOB)[-1] == NEWS.text
+
+
 @pytest.mark.parametrize("owners", [[BOB, ANN], [BOB]])
 async def test_what_the_owner_leaves_reaches_nobody_who_was_one_once(owners: list[int], tmp_path: Path) -> None:
     async with chatting(tmp_path, HI, NEWS) as (world, owner):

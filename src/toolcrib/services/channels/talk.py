@@ -24,6 +24,7 @@ from toolcrib.define.ports import Why, check_why
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
 from toolcrib.policy.explain import verdict_json
+from toolcrib.policy.identities import identities_of
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
 from toolcrib.services.chat_run import Past
@@ -169,8 +170,9 @@ class ChannelTalk:
         for session in (caller.session, *reversed(caller.parents)):
             place = self.places.get(session or "")
             if place is not None and (place.channel, place.caller.group) == (caller.channel, caller.group):
-                # two owners may share a session, and each has a chat of their own
-                return place if caller.group or place.caller.sender == caller.sender else None
+                # two owners may share a session, and each has a chat of their own, whatever they are called by now
+                last, own = (identities_of(each, self._core.policy.ids) for each in (place.caller, caller))
+                return place if caller.group or last == own else None
         return None
 
     def list_here(self, caller: Caller) -> tuple[str, ...]:
