@@ -1,10 +1,10 @@
 """What is written in pictures, read by a real tesseract; and programs in its place that hang, fail and go on."""
 
 import asyncio
-import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,10 @@ needs_tesseract = pytest.mark.skipif(not shutil.which("tesseract"), reason="impo
 @asynccontextmanager
 async def reading(folder: Path | None = None, program: str = "", **named: Any) -> AsyncIterator[Tesseract]:
     """Give a reader; with a `program`, that script is what it finds."""
-    environ = dict(os.environ)
-    if folder is not None:
-        environ = {"PATH": str(folder)}
     if folder is not None and program:
         (folder / "tesseract").write_text(f"#!/bin/sh\n{program}\n")
         (folder / "tesseract").chmod(0o755)
-    reader = Tesseract(environ, **named)
+    reader = Tesseract(partial(shutil.which, path=folder and str(folder)), **named)
     try:
         yield reader
     finally:

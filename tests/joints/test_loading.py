@@ -277,9 +277,11 @@ async def test_no_program_is_looked_for_in_a_workspace_that_the_path_of_a_termin
         assert "nobody has accepted it" in (await place.start({"command": "node"}))[1]
 
 
-async def test_no_program_of_ours_is_taken_from_the_folder_that_we_stand_in(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stands", ["ws", "outside"])
+async def test_no_program_of_ours_is_taken_from_a_workspace(
+    stands: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(getattr(place, stands))
     for name in ("tesseract", "ffmpeg", "espeak-ng", "chromium", "rg", "git", "bash", "bwrap"):
         place.put(place.ws / "bin" / name, f"#!/bin/sh\n: > {place.hit}\nexit 1\n")
     monkeypatch.setenv("PATH", f"{place.ws}/bin:/usr/bin:/bin")
@@ -288,8 +290,20 @@ async def test_no_program_of_ours_is_taken_from_the_folder_that_we_stand_in(
         belt = crib.belt(OWNER)
         for name, args in (
             ("image", {"image": picture}), ("tts", {"text": "hi"}), ("grep", {"pattern": "x"}),
-            ("exec", {"command": "git --version"}), ("browser", {"action": "status"}),
+            ("exec", {"command": "git --version"}), ("browser", {"action": "status"}), ("browser", {"action": "start"}),
         ):  # fmt: skip
             told = await belt.call(name, args)
             assert f"{place.ws}/bin" not in told.plain_text, name
+    assert not place.hit.exists()
+
+
+@pytest.mark.parametrize("named", ["<ws>/chrome", "./chrome", "<out>/link", "<ws>/link"])
+async def test_a_browser_that_is_named_lies_in_no_workspace(named: str, place: Place) -> None:
+    place.put(place.ws / "chrome", f"#!/bin/sh\n: > {place.hit}\nexit 1\n")
+    (place.outside / "link").symlink_to(place.ws / "chrome")
+    (place.ws / "link").symlink_to("/usr/bin/true")
+    config = {"workspace": {"root": str(place.ws)}, "browser": {"executable": place.fill(named)}}
+    async with toolcrib.open(config, state=place.state) as crib:
+        told = await crib.belt(OWNER).call("browser", {"action": "start"})
+    assert "lies in a workspace" in told.plain_text
     assert not place.hit.exists()

@@ -371,6 +371,7 @@ def build(
         terms_of=(terms := terms_of(settings, hidden, code, kept.origins)),
         explain_unaccepted=folders.explain_program,
         admit_server=folders.admit_server,
+        find_program=folders.find_program,
         secrets_below=partial(find_secrets, loaded.document),
         way_out=(way_out := GuardedWayOut(settings, env)),
         aside=(aside := AsideModels(settings, models)),

@@ -288,13 +288,25 @@ class AgentFolders:
             private["PYTHONSAFEPATH"] = "1"
         return server.model_copy(update={"env": {**server.env, **private}})
 
+    def find_program(self, name: str) -> str | None:
+        """Return where a program of ours lies, None where it is not there; ToolError where that is a workspace."""
+        path = self._join_path(outside=True) or os.defpath
+        found = shutil.which(os.path.expanduser(name), path=path)  # noqa: PTH111  Path's own raises
+        if found and self._is_guarded(Path(found)):
+            raise ToolError(f"{found} lies in a workspace, where tools write; name one outside", code="denied")
+        return found
+
+    def _join_path(self, *, outside: bool) -> str:
+        """Return the folders of PATH that have a whole name, without those of a workspace where `outside`."""
+        folders = [each for each in self.path.split(os.pathsep) if os.path.isabs(each)]  # noqa: PTH117
+        return os.pathsep.join(each for each in folders if not (outside and self._is_guarded(Path(each))))
+
     def _bound_path(self, server: McpSettings) -> McpSettings:
         """Return a server for which programs are not looked for in a workspace, unless its own `env` says so."""
-        folders = [each for each in self.path.split(os.pathsep) if os.path.isabs(each)]  # noqa: PTH117
-        kept = os.pathsep.join(each for each in folders if not self._is_guarded(Path(each)))
+        kept = self._join_path(outside=True)
         if "PATH" in server.env or kept == self.path:
             return server
-        command = shutil.which(server.command or "", path=os.pathsep.join(folders)) or server.command
+        command = shutil.which(server.command or "", path=self._join_path(outside=False)) or server.command
         return server.model_copy(update={"command": command, "env": {**server.env, "PATH": kept}})
 
     def _make_start_folder(self) -> Path:

@@ -6,14 +6,15 @@ its reader, and nobody else.
 """
 
 import os
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from toolcrib.define.errors import ToolError
 from toolcrib.threads import in_thread
 
-from .exec.host import find_program, limit_path, run_to_end
+from .exec.host import run_to_end
 from .exec.supervisor import Spawn, SupervisorClient, open_memory
 
 _SECONDS = 20.0
@@ -23,18 +24,16 @@ _TEXT_BYTES = 200_000
 
 
 class Tesseract:
-    """Reads with whatever languages are installed as its default; programs are looked up in `environ`."""
+    """Reads with whatever languages are installed as its default; `find` says where a program is."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None, seconds: float = _SECONDS) -> None:
-        self._environ, self._seconds = os.environ if environ is None else environ, seconds
+    def __init__(self, find: Callable[[str], str | None] = shutil.which, seconds: float = _SECONDS) -> None:
+        self._find, self._seconds = find, seconds
         self._supervisor = SupervisorClient(most=_MAX_PROGRAMS, waiting=_MAX_WAITING)
 
     async def read(self, picture: bytes, /) -> str | None:
         """Return the text in a picture, "" for none; None where tesseract is not installed."""
-        env = {"PATH": limit_path(self._environ.get("PATH", os.defpath)), "LC_ALL": "C.UTF-8", "OMP_THREAD_LIMIT": "1"}
-        try:
-            program = find_program("tesseract", env, "/", lambda _: True)
-        except ToolError:
+        env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "OMP_THREAD_LIMIT": "1"}
+        if (program := self._find("tesseract")) is None:
             return None
         given = await in_thread(open_memory, picture)
         try:

@@ -90,14 +90,16 @@ class BrowserBackend(Protocol):
         """End the browser."""
 
 
-OpenBackend = Callable[[WayOut, Callable[[], tuple[str | None, bool]], Path | None], BrowserBackend]
+OpenBackend = Callable[
+    [WayOut, Callable[[], tuple[str | None, bool]], Path | None, Callable[[str], str | None]], BrowserBackend
+]
 
 
 def mount(core: Core, backend: OpenBackend) -> Feature:
     """Mount the browser, and the guard that lets its tool in."""
     browser = Browser(core, core.find(Nodes))
     folder = None if core.state is None else core.state / "browser"
-    browser.backend = backend(core.way_out, browser.choose_launch, folder)
+    browser.backend = backend(core.way_out, browser.choose_launch, folder, core.find_program)
     core.session_ends.append(browser.end_session)
     core.find(Revocations).watch(browser.list_live)
     return Feature(services=(browser,), guards=(browser.guard,), close=browser.close)

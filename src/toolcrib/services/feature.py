@@ -190,7 +190,8 @@ class Core:
     `agent_problems` sentences about the ones that were left out. `terms_of` says what a caller's workspace is, for the
     backend that opens it.
     `explain_unaccepted` says why a program of a workspace with these contents does not run unasked, "" when it was
-    accepted; `admit_server` gives a server as it may be started, ToolError when its code was not accepted.
+    accepted; `admit_server` gives a server as it may be started, ToolError when its code was not accepted;
+    `find_program` gives where a program of ours lies, None where it is not there, ToolError where that is a workspace.
     `secrets_below` yields what the environment gave to a part of the configuration; `redact` takes every known secret
     out of a text, and is None when there is none; `redact_errors` is stricter, for errors, the record and the log.
     `channel_kinds` are the channels that can be made, ours and those of plugins.
@@ -209,6 +210,7 @@ class Core:
     terms_of: Callable[[Caller], Any]
     explain_unaccepted: Callable[[str, bytes], str]
     admit_server: Callable[[McpSettings], McpSettings]
+    find_program: Callable[[str], str | None]
     secrets_below: Callable[..., Iterator[str]]
     way_out: WayOut
     aside: AsideAsker

@@ -43,9 +43,9 @@ def _to_image_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return "image", {"image": first, **({"images": more} if more else {}), **rest}
 
 
-def mount(core: Core, *, reader: Callable[[], TextReader]) -> Feature:
+def mount(core: Core, *, reader: Callable[[Callable[[str], str | None]], TextReader]) -> Feature:
     """Mount what looks at pictures."""
-    made = reader()
+    made = reader(core.find_program)
     return Feature(services=(Vision(core.aside.look, made),), close=made.close)
 
 

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 from collections import deque
@@ -21,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toolcrib.backends.exec.host import limit_path
 from toolcrib.backends.web.proxy import Dial, GuardedProxy
 from toolcrib.define.egress import read_url
 from toolcrib.define.errors import ToolError
@@ -80,17 +78,6 @@ _LENT = (
 _NEVER = frozenset({"content-autofill.googleapis.com"})
 _START_SECONDS, _CLOSE_SECONDS, _STATE_SECONDS, _ANSWER_SECONDS = 30.0, 10.0, 10.0, 5.0
 _ACT_SECONDS = 20.0
-
-
-def find_executable(named: str | None) -> str:
-    """Return the Chromium that is used: the one that is named, else the first that is installed."""
-    path = limit_path(os.environ.get("PATH", os.defpath))
-    for each in (named,) if named else _PROGRAMS:
-        if found := shutil.which(os.path.expanduser(each), path=path):  # noqa: PTH111  Path's own raises
-            return found
-    if named:
-        raise ToolError(f"browser.executable {named!r} is no program; name one, or leave it out", code="unavailable")
-    raise ToolError("the browser needs Chromium; install the Debian package `chromium`", code="unavailable")
 
 
 def load_errors() -> tuple[type[Exception], type[Exception]]:
@@ -196,11 +183,12 @@ class _Running:
 class Chromium:
     """One Chromium, which starts when a context is wanted, and starts anew when it is gone.
 
-    `launch` says which program, and whether it shows itself.
+    `launch` says which program, and whether it shows itself; `find` says where a program is.
     """
 
     way_out: Dialer
     launch: Callable[[], tuple[str | None, bool]]
+    find: Callable[[str], str | None]
     _running: _Running | None = None
     _launching: "asyncio.Future[_Running] | None" = None
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -224,6 +212,16 @@ class Chromium:
     @property
     def version(self) -> str:
         return self._running.browser.version if self._running else ""
+
+    def find_executable(self, named: str | None) -> str:
+        """Return the Chromium that is used: the one that is named, else the first that is installed."""
+        for each in (named,) if named else _PROGRAMS:
+            if found := self.find(each):
+                return found
+        if named:
+            why = f"browser.executable {named!r} is no program; name one, or leave it out"
+            raise ToolError(why, code="unavailable")
+        raise ToolError("the browser needs Chromium; install the Debian package `chromium`", code="unavailable")
 
     async def open_context(
         self, dial: Dial, explain: Explain, state: Mapping[str, Any] | None = None
@@ -280,7 +278,7 @@ class Chromium:
         from playwright.async_api import async_playwright  # noqa: PLC0415  an extra, and slow to load
 
         named, headless = self.launch()
-        program = find_executable(named)
+        program = self.find_executable(named)
         manager = async_playwright()
         driver = await manager.start()
         try:

@@ -6,6 +6,7 @@ reaches that origin and nothing else: no redirect and no script of another page 
 
 import asyncio
 import re
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -27,7 +28,7 @@ from .acts import (
     read_files,
     read_response,
 )
-from .chromium import Chromium, Dialer, GuardedContext, Profiles, find_executable, load_errors
+from .chromium import Chromium, Dialer, GuardedContext, Profiles, load_errors
 from .tab import NOTE_CHARS, Tab, cut_url
 from .views import View, print_pdf, take_scaled, take_screenshot, take_snapshot, to_base64
 
@@ -380,15 +381,21 @@ class PageSet:
 class ChromiumPages:
     """Where the page sets of a crib come from: one Chromium, and the profiles of its agents."""
 
-    def __init__(self, way_out: Dialer, launch: Callable[[], tuple[str | None, bool]], folder: Path | None) -> None:
-        self._chromium, self._profiles = Chromium(way_out, launch), Profiles(folder)
+    def __init__(
+        self,
+        way_out: Dialer,
+        launch: Callable[[], tuple[str | None, bool]],
+        folder: Path | None,
+        find: Callable[[str], str | None] = shutil.which,
+    ) -> None:
+        self._chromium, self._profiles = Chromium(way_out, launch, find), Profiles(folder)
 
     def describe(self) -> dict[str, Any]:
         """Tell which Chromium it is, and whether it runs; or why there is none."""
         named, headless = self._chromium.launch()
         told: dict[str, Any] = {"running": self._chromium.is_running, "headless": headless}
         try:
-            told |= {"executablePath": find_executable(named), "version": self._chromium.version}
+            told |= {"executablePath": self._chromium.find_executable(named), "version": self._chromium.version}
         except ToolError as error:
             told["detectError"] = str(error)
         return told
