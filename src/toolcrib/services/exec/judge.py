@@ -292,8 +292,9 @@ class CommandRunner:
             self.processes.permit(ctx.caller, ctx.call.key, permit)
             return Allow(judgement.reason, basis)
         alone = ((each, replace(known, all=(each,))) for each in known.all)
-        asking = (each for each, one in alone if self._judge(one, args["command"], workdir, env)[0].decision != "run")
-        says = tuple(dict.fromkeys(each.exec.consent for each in asking))
+        asking = [each for each, one in alone if self._judge(one, args["command"], workdir, env)[0].decision != "run"]
+        # about a secret no rule asks
+        says = tuple(dict.fromkeys(each.exec.consent for each in asking or known.all))
         word = await self._ask(ctx, known, judgement, permit, basis)
         return replace(word, says=says) if isinstance(word, Ask) else word
 
