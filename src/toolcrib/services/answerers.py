@@ -42,7 +42,7 @@ class Answerers:
         Whom the call is made for has none, but the owner under `owner`, and who is written out, about no program.
         """
         policy, may_lend = self._policy(), self.may_lend(caller)
-        is_own = question.asker is not None and is_same_person(policy, caller, question.asker)
+        is_own = question.asker is not None and self._may_be_one(caller, question.asker)
 
         def counts(say: Consent) -> bool:
             is_strict = is_own and (say.outside or say.runs)
@@ -50,6 +50,13 @@ class Answerers:
             return ("owner" in say.by and may_lend) or is_among(policy, caller, named)
 
         return () if caller.parents else tuple(at for at, say in enumerate(question.says) if counts(say))
+
+    def _may_be_one(self, caller: Caller, other: Caller) -> bool:
+        """Tell whether two callers are one person, or two owners of whom one may be any of them."""
+        if is_same_person(self._policy(), caller, other):
+            return True
+        are_owners = self._is_owner(caller) and self._is_owner(other)
+        return are_owners and "" in (self.name_person(caller), self.name_person(other))
 
     def count_as(self, caller: Caller) -> str:
         """Return as whose a question counts where they pile up: the owner's stand apart from everybody else's."""
