@@ -15,7 +15,7 @@ from toolcrib.define.plugin import Ask
 from toolcrib.define.ports import Workspace
 from toolcrib.define.record import Judged, Record
 from toolcrib.define.tool import PROGRAM, Tool
-from toolcrib.define.verdict import Selection, Verdict
+from toolcrib.define.verdict import Consent, Selection, Verdict
 from toolcrib.policy.reach import read_declared
 
 from .argued import JudgedWorkspace, deny_call, judge_arguments
@@ -48,8 +48,8 @@ class ReachedFiles:
         is_free = tool.source == PROGRAM or tool.group in _OWN_WORK
         return cls(belt, tool, ctx, sources) if belt.is_guests and not is_free else None
 
-    async def list_verdicts(self) -> list[Verdict]:
-        """Return who asks about a file that the call names, or denies it."""
+    async def list_verdicts(self) -> dict[str, Verdict]:
+        """Return who asks about a file that the call names, or denies it, by the file."""
         args, workspace, found = self._ctx.call.args, self._ctx.ports.workspace, dict[str, Verdict]()
         written = {str(args[name]) for name in self._tool.written if args.get(name)}
         for text in read_declared(self._tool, "path", args):
@@ -63,17 +63,17 @@ class ReachedFiles:
                 if said.decision != "allow":
                     found[real] = self._explain(said, way, real)
             self.asked_for[way].add(real)
-        return list(found.values())
+        return found
 
     async def settle(self, questions: list[Ask], record: Record) -> None:
         """Write down who asks or denies; raise ToolError when somebody denies."""
-        for said in await self.list_verdicts():
+        for path, said in (await self.list_verdicts()).items():
             if writing := record.write(Judged(self._ctx.call, "files", said.decision, said.reason)):
                 await wait_to_end(writing)
             if said.decision == "deny":
                 raise deny_call(said)
             self.asks = True
-            questions.append(Ask(said.reason, says=self._belt.says_about(said.rule or "")))
+            questions.append(Ask(said.reason, says=self._list_says(said.rule or "", path)))
 
     def confine(self, ctx: Ctx) -> Ctx:
         """Return the context for the body: what it comes to by path is judged, too."""
@@ -105,6 +105,13 @@ class ReachedFiles:
         rules = belt.rules_about and belt.rules_about(tool)
         said = rules and rules.judge(rules.read({"path": path}, self._sources()))
         return said or belt.verdicts[name]
+
+    def _list_says(self, name: str, path: str) -> tuple[Consent, ...]:
+        """Return who may answer for each rule that asks about a file, by a tool for it."""
+        belt = self._belt
+        every = belt.says_about(name) if belt.verdicts[name].decision == "ask" else ()
+        rules = belt.rules_about and belt.rules_about(belt.tools[name])
+        return (*every, *(rules.list_says(rules.read({"path": path}, self._sources())) if rules else ()))
 
     def _explain(self, said: Verdict, way: Way, path: str) -> Verdict:
         word = "asked about" if said.decision == "ask" else "denied"
@@ -152,7 +159,7 @@ async def open_judged(belt: Selection, ctx: Ctx) -> Workspace:
         found += [judged.verdict] if judged.verdict is not None else []
         ctx = judged.confine(ctx)
     if (files := ReachedFiles.of(belt, tool, ctx)) is not None:
-        found += await files.list_verdicts()
+        found += (await files.list_verdicts()).values()
         ctx = files.confine(ctx)
     if denied := next((each for each in found if each.decision == "deny"), None):
         raise deny_call(denied)

@@ -141,7 +141,7 @@ class Belt:
         judged = await judge_call(self.selection, tool, (checked, sources), self.ports, way_out)
         ctx = Ctx(make_call(name, judged.args), self.caller, CallState(), self.ports)
         files = ReachedFiles.of(self.selection, tool, ctx, lambda: sources)
-        return judged._replace(found=[*judged.found, *await files.list_verdicts()]) if files else judged
+        return judged._replace(found=[*judged.found, *(await files.list_verdicts()).values()]) if files else judged
 
     def watched_by(self, watch: Callable[[CallEvent], None]) -> "Belt":
         """Return the same belt, whose calls tell `watch` how they go."""
