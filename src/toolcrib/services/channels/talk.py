@@ -298,7 +298,14 @@ class ChannelTalk:
             return "\n".join(f"{each['id']}  {each['tool']}" for each in waiting) or "nothing waits for your answer"
         if answer != "no":
             await self.questions.check_shown(caller, id)
-        told = await self._approvals.answer(caller, id, answer, **how)
+        try:
+            told = await self._approvals.answer(caller, id, answer, **how)
+        except ToolError as error:
+            if caller.group is None or error.code != "settled":
+                raise
+            raise ToolError(
+                "that question is settled already", code="settled"
+            ) from None  # by whom, a group is not told
         return told["state"] if caller.group is not None else f"{told['tool']}: {told['state']}"
 
 
