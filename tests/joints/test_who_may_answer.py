@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import toolcrib
-from toolcrib import OWNER, Caller, Sender, tool
+from toolcrib import OWNER, Caller, Plugin, Sender, tool
 from toolcrib.app import Crib
 from toolcrib.define.approval import Question
 from toolcrib.define.errors import ConfigError, ToolError
@@ -136,6 +136,36 @@ async def test_a_yes_counts_from_whom_the_rule_names(
             assert (await running).status == "ok"
         else:
             assert not running.done()
+
+
+PAGE = Caller(channel="device", sender=Sender(id="d1"), owner=True)
+BOTH = ["role:parents", "owner"]
+
+
+@pytest.mark.parametrize("asker", [OWNER, PAGE, OWEN, replace(OWNER, parents=("main",))])
+@pytest.mark.parametrize(
+    ("name", "by", "state"),
+    [
+        ("order", ["role:parents"], "denied"),
+        ("deploy", ["role:parents"], "denied"),
+        ("deploy", ["telegram:id:1"], "denied"),
+        ("order", ["telegram:id:1"], "allowed"),
+        ("deploy", BOTH, "allowed"),
+    ],
+)
+async def test_an_owner_who_may_be_any_of_them_is_no_other_person_to_their_own_call(
+    tmp_path: Path, asker: Caller, name: str, by: list[str], state: str
+) -> None:
+    roles = {"parents": ["telegram:id:1", "telegram:id:3"]}
+    async with (
+        home(tmp_path, {"tool": name, "by": by}, roles=roles) as at,
+        at.asking(asker, name) as (question, running),
+    ):
+        assert await at.answer(OWEN, question) == state
+        if state == "denied" and "role:parents" in by:
+            assert await at.answer(PIA, question) == "allowed"
+        if state == "allowed" or "role:parents" in by:
+            assert (await running).status == "ok"
 
 
 @pytest.mark.parametrize("by", [PAT, OWEN, OWNER])
@@ -270,6 +300,52 @@ async def test_commands_are_answered_by_whom_their_rules_name(tmp_path: Path) ->
     ):
         assert [await at.answer(by, question) for by in (PAT, OWNER, OWEN)] == ["denied"] * 3
         assert await at.answer(PIA, question) == "allowed"
+        assert (await running).status == "ok"
+
+
+@pytest.mark.parametrize("by", ["owner", "role:parents"])
+async def test_a_command_that_would_show_a_secret_is_asked_of_whom_commands_are(tmp_path: Path, by: str) -> None:
+    (work := tmp_path / "work").mkdir()
+    (work / "notes.md").write_text("key: eleven-green-kettles")
+    told = {"workspace": {"root": str(work)}, "secrets": {"KEY": "eleven-green-kettles"}}
+    tools, line = {"exec": {"by": [by]}}, "head -c 9 notes.md"
+    async with home(tmp_path, tools=tools, **told) as at, at.asking(OWNER, "exec", command=line) as (question, running):
+        assert await at.answer(OWNER, question) == ("allowed" if by == "owner" else "denied")
+        assert by == "owner" or await at.answer(PIA, question) == "allowed"
+        assert (await running).status == "ok"
+
+
+@tool(effects={"read"}, paths=["file"])
+async def show(file: str) -> str:
+    """Show a file."""
+    return file
+
+
+PATH = {"path": "plan*"}
+
+
+@pytest.mark.parametrize(
+    ("asks", "answers"),
+    [
+        ([{"tool": "read", "by": ["role:parents"]}], ["denied", "allowed"]),
+        ([{"tool": "read", "when": PATH, "by": ["role:parents"]}], ["denied", "allowed"]),
+        ([{"tool": "read", "when": PATH, "by": ["role:parents"]}, "read"], ["pending", "allowed"]),
+        ([{"tool": "read", "when": PATH}], ["allowed", "not_found"]),
+    ],
+)
+async def test_a_guests_file_is_asked_of_whom_the_rules_about_reading_it_name(
+    tmp_path: Path, asks: list[Any], answers: list[str]
+) -> None:
+    (work := tmp_path / "work").mkdir()
+    (work / "plan.md").write_text("a plan")
+    may = {"direct": {"tools": {"allow": ["read", "show"], "ask": asks}}}
+    told = {**HOME, "channels": {"telegram": may}, "workspace": {"root": str(work)}}
+    plugins = [Plugin(name="shows", tools=[show])]
+    async with (
+        toolcrib.open(told, plugins=plugins, state=tmp_path / "state", env={}) as crib,
+        (at := Home(crib)).asking(KIM, "show", file="plan.md") as (question, running),
+    ):
+        assert [await at.answer(each, question) for each in (OWNER, PAT)] == answers
         assert (await running).status == "ok"
 
 
