@@ -9,7 +9,7 @@ from tests.architecture import Tree
 from tests.ratchets import EXCEPTIONS, bare_limits, crumbs, homonyms, participles, weigh
 from tests.test_architecture import REAL, made_up
 
-MAX_FILES, MAX_LINES = 487, 92_946
+MAX_FILES, MAX_LINES = 487, 93_200
 MAX_EXCEPTIONS = {"homonyms": 20, "participles": 20, "bare_limits": 0, "crumbs": 4}
 
 

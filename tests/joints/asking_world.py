@@ -29,7 +29,7 @@ async def until(holds: Callable[[], Any], seconds: float = 20.0) -> None:
 class Box:
     """A channel in memory: what is put in is heard, what is posted stays."""
 
-    abilities = Abilities(actions=("send",), longest=4_000, knows_keys=True, buttons=True, cards=True)
+    abilities = Abilities(actions=("send", "edit", "delete"), longest=4_000, knows_keys=True, buttons=True, cards=True)
 
     def __init__(self) -> None:
         self.heard, self.posts = asyncio.Queue[HeardMessage](), list[Post]()

@@ -11,6 +11,7 @@ import pytest
 from tests.backends.models.servers import Say
 from tests.doors.talking import call
 from toolcrib import OWNER
+from toolcrib.backends.channels import ShippedChannels
 from toolcrib.channels import Abilities, Post
 from toolcrib.define.errors import ToolError
 
@@ -239,6 +240,76 @@ async def test_a_card_that_can_be_pressed_is_not_sent(tmp_path: Path, card: Any)
             told = at.crib.ask("channels.message", {"action": "send", "key": str(shown)[:200], "channel": "box",
                                "params": params, "dryRun": True}, caller=OWNER)  # fmt: skip
             assert (await told)["verdict"] == ("deny" if shown is card else "allow")
+
+
+@pytest.mark.parametrize("spell", ["{}", " {}", "00{}", "x/{}"])
+@pytest.mark.parametrize("action", ["edit", "delete"])
+async def test_what_shows_a_question_that_waits_is_not_changed(tmp_path: Path, action: str, spell: str) -> None:
+    async with world(tmp_path, hold(), text("done")) as at:
+        actions, done = ("send", "edit", "delete"), list[str]()
+
+        async def act(action: str, chat: str, params: Any) -> dict[str, Any]:
+            done.append(params["messageId"])
+            return {}
+
+        async def post(post: Post, key: str) -> str:
+            at.box.posts.append(post)
+            return str(len(at.box.posts))
+
+        at.box.abilities = Abilities(actions=actions, longest=200, buttons=True)
+        at.box.act, at.box.post = act, post  # type: ignore[method-assign]  # a service that numbers and changes posts
+
+        async def change(message: int) -> None:
+            params = {"target": OWEN, "messageId": spell.format(message), "message": "May ls run?"}
+            asked = {"action": action, "key": f"{message}-{len(done)}", "channel": "box", "params": params}
+            await at.crib.ask("channels.message", asked, caller=OWNER)
+
+        await meet(at, OWEN)
+        at.box.put(KIM, "go")
+        id, _ = await asked(at, OWEN)
+        at.box.put(OWEN, "/status")  # behind the question
+        await until(lambda: any("at work" in each or "idle" in each for each in said(at, OWEN)[3:]))
+        shown = [n for n, each in enumerate(at.box.posts, 1) if each.chat == OWEN and "messages, " not in each.text]
+        for message in shown:
+            with pytest.raises(ToolError, match="shows a question that waits"):
+                await change(message)
+        await change(1)  # what was said before
+        at.box.put(OWEN, f"/approve {id}")
+        await until(lambda: at.held.done == 1)
+        await change(shown[0])
+        assert len(done) == 2
+
+
+async def test_where_signs_are_markup_a_question_stands_between_marks_that_nothing_in_it_ends(tmp_path: Path) -> None:
+    what = "||rm -rf /|| [ls](https://x.test) ```\n~~not~~ ````"
+    async with world(tmp_path, hold(what), text("done")) as at:
+        at.box.abilities = Abilities(longest=2_000, knows_keys=True, buttons=True, markup=True)
+        await meet(at, OWEN)
+        at.box.put(KIM, "go")
+        await asked(at, OWEN)
+        parts = [each for each in said(at, OWEN)[1:] if "May it run?" not in each]
+        inner = [each.removeprefix("```\n").removesuffix("\n```") for each in parts]
+        assert [each for each in parts if each[:4] + each[-4:] != "```\n\n```"] == []
+        assert "```" not in " ".join(inner)
+        assert "||rm -rf /|| [ls](https://x.test) ```" in "".join(inner)
+
+
+@pytest.mark.parametrize("name", ["discord", "slack", "whatsapp", "telegram", "irc", "matrix", "xmpp", "email"])
+def test_which_services_read_signs_as_markup_is_known(name: str) -> None:
+    assert ShippedChannels()[name].abilities.markup is (name in ("discord", "slack", "whatsapp"))
+
+
+async def test_a_group_is_not_told_who_has_answered(tmp_path: Path) -> None:
+    async with world(tmp_path, hold(), text("done")) as at:
+        await meet(at, OWEN)
+        at.box.put(KIM, "go", GROUP)
+        id, _ = await asked(at, OWEN)
+        at.box.put(OWEN, f"/approve {id}")
+        await until(lambda: at.held.done == 1)
+        at.box.put(OWEN, f"/deny {id}", GROUP)
+        await until(lambda: "that question is settled already" in said(at, GROUP))
+        at.box.put(OWEN, f"/deny {id}")
+        await until(lambda: any("settled already: spent by" in each for each in said(at, OWEN)))
 
 
 @pytest.mark.parametrize("data", ["toolcrib:0123456789abcdef:0123456789abcdef:approve", "toolcrib:x", " toolcrib:"])

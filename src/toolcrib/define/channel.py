@@ -115,7 +115,7 @@ class Abilities:
     `longest` is how many characters one message takes. One that `knows_keys` takes a post again under its key without
     saying it twice. One with `invitations` is in a chat only after it did `join`, which is for no model to ask for.
     `own_actions` are for the channel's own tools alone. `most_lines` are what one message has where lines are sent one
-    by one.
+    by one. One with `markup` shows signs of a text as something else, but for what stands between three backticks.
     """
 
     actions: tuple[str, ...] = ("send",)
@@ -126,6 +126,7 @@ class Abilities:
     typing: bool = False
     longest: int = 4_000
     most_lines: int = 0
+    markup: bool = False
     knows_keys: bool = False
     invitations: bool = False
 

@@ -62,6 +62,7 @@ class DiscordChannel:
         media=True,
         typing=True,
         longest=2_000,
+        markup=True,
     )  # fmt: skip
 
     def __init__(self, token: str, base: str, way_out: WayOut) -> None:

@@ -53,6 +53,7 @@ class SlackChannel:
         cards=True,
         media=True,
         longest=4_000,
+        markup=True,
     )  # fmt: skip
 
     def __init__(self, settings: Any, base: str, way_out: WayOut) -> None:

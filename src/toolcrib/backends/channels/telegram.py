@@ -238,7 +238,7 @@ def _to_keyboard(rows: Iterable[Iterable[Button]]) -> list[list[dict[str, str]]]
 
 def _to_number(params: Mapping[str, Any], name: str) -> int:
     value = need(params, name)
-    if not value.isdigit():
+    if not (value.isascii() and value.isdigit()):
         raise ToolError(f"{name} is a number: say which message is meant", code="bad_arguments")
     return int(value)
 

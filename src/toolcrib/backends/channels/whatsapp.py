@@ -58,8 +58,9 @@ class WhatsAppChannel:
     """One number."""
 
     abilities = Abilities(
-        actions=("send", "broadcast", "reply", "react"), buttons=True, media=True, typing=True, longest=4_096
-    )
+        actions=("send", "broadcast", "reply", "react"), buttons=True, media=True, typing=True, longest=4_096,
+        markup=True,
+    )  # fmt: skip
 
     def __init__(self, settings: Any, way_out: WayOut) -> None:
         self._settings, self._way_out = settings, way_out

@@ -23,6 +23,7 @@ PRESSED = "toolcrib:"  # what the data of our own buttons begin with, and no oth
 OWNER_IS_ASKED = "The owner is asked."
 _MAX_POSTS = 20
 _BUTTON = re.compile(PRESSED + r"([0-9a-f]{16}):([0-9a-f]{16}):(approve|deny)")
+_THREE = re.compile("(?<=``)(?=`)")
 _ELSEWHERE = "answer it on the page, at the terminal or with `toolcrib approvals`"
 
 
@@ -105,6 +106,15 @@ class ChatQuestions:
             what = f"that question was not shown here in full; {_ELSEWHERE}. Here you can only refuse it: /deny ID"
             raise ToolError(what, code="denied")
 
+    async def shows(self, channel: str, message: str) -> bool:
+        """Tell whether a message of a channel shows some of a question that waits."""
+        for question in await self._approvals.list_waiting():
+            for place, _ in await self.list_places(question):
+                posts = await self._store.find_posts(channel, _name_asked(question.id, place.id or place.e164))
+                if any(_fold_message(id) == _fold_message(message) for _, id in posts):
+                    return True
+        return False
+
     async def read_button(self, caller: Caller, pressed: str) -> str:
         """Return the command of a button of ours, "" where it is anybody else's."""
         if (found := _BUTTON.fullmatch(pressed)) is None:
@@ -125,6 +135,11 @@ def _name_asked(id: str, who: str) -> str:
     return f"ask-{id}-{who}"
 
 
+def _fold_message(id: str) -> str:
+    """Return the one spelling of a message's id."""
+    return id.strip().rpartition("/")[2].lstrip("0")
+
+
 def _write_question(question: Question, place: DirectPlace, can: Abilities) -> tuple[Post, ...]:
     """Return the posts that show all of a question, the buttons at the last."""
     data = f"{PRESSED}{question.id}:{question.mark}"
@@ -135,5 +150,7 @@ def _write_question(question: Question, place: DirectPlace, can: Abilities) -> t
     for at in range(0, len(lines), step):
         block = "\n".join(lines[at : at + step])
         pieces += [block[start : start + longest] for start in range(0, len(block), longest)]
+    if can.markup:  # between such marks a sign is what it is, and nothing is hidden or a link
+        pieces = [f"```\n{part}\n```" for each in pieces for part in _THREE.split(each) if part.strip()]
     shown = (Post(chat=place.chat, thread=place.thread, text=each) for each in pieces if each.strip())
     return (*shown, Post(chat=place.chat, thread=place.thread, text=last, buttons=buttons))

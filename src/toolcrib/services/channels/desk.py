@@ -31,6 +31,7 @@ DeedKey = Annotated[str, Field(min_length=1, max_length=256)]
 PollChoice = Annotated[str, Field(min_length=1, max_length=100)]
 
 _POSTED = ("send", "reply", "thread-reply", "sendAttachment")
+_CHANGES = ("edit", "delete", "unsend")  # what people are shown no more as it was
 _MAX_DEEDS = 50  # of a broadcast
 _MAX_BUTTONS, _BUTTON_CHARS, _DATA_BYTES = 50, 64, 64
 _MAX_OPTIONS, _OPTION_CHARS, _QUESTION_CHARS = 12, 100, 300
@@ -284,6 +285,9 @@ class MessageDesk:
         return {"ok": True, **await self._channels.say(deed.line, f"call-{key}", posts)}
 
     async def _do_action(self, deed: Deed) -> dict[str, Any]:
+        id = str(deed.params.get("messageId") or "")
+        if deed.action in _CHANGES and id and await self._channels.talk.questions.shows(deed.line.name, id):
+            raise ToolError("that message shows a question that waits; it stays as it is", code="denied")
         try:
             told = await deed.line.channel.act(deed.action, deed.to, deed.params)
         except (OSError, TimeoutError) as error:
