@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import toolcrib
 from tests.backends.models.servers import Say
 from tests.joints.asking_world import PersonWorld, person_world, until
-from toolcrib import Sender
+from toolcrib import OWNER, Caller, Sender
 from toolcrib.backends.channels.email import EmailChannel
 from toolcrib.backends.channels.mail_wire import MailRoute
 from toolcrib.channels import HeardMessage
@@ -35,8 +36,10 @@ def said_to(world: PersonWorld, chat: str) -> list[str]:
 
 
 @asynccontextmanager
-async def box(folder: Path, *acts: Say, tools: Any = None, **own: Any) -> AsyncIterator[PersonWorld]:
-    config = {"box": {**MAY, "owners": ["id:ann"], **own}, **({"tools": tools} if tools else {})}
+async def box(
+    folder: Path, *acts: Say, tools: Any = None, most_jobs: int = 10, **own: Any
+) -> AsyncIterator[PersonWorld]:
+    config = {"box": {**MAY, "owners": ["id:ann"], **own}, "tools": tools or {}, "cron": {"maxConcurrent": most_jobs}}
     async with person_world(folder, *acts, config=config) as world:
         yield world
 
@@ -70,6 +73,39 @@ async def test_a_turn_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> 
             put(world, "kim", "hold it", f"t{at}")
         async with asyncio.timeout(60):
             while len(await world.crib.ask("approvals.list", {}, caller=toolcrib.OWNER)) < 20:
+                await asyncio.sleep(0.05)
+
+
+async def have_done(world: PersonWorld, who: str, count: int) -> None:
+    """Have somebody make so many jobs that are due."""
+    caller = (
+        OWNER if who == "owner" else Caller(channel="box", sender=Sender(id=who), session=f"agent:main:box:dm:{who}")
+    )
+    for _ in range(count):
+        payload = {"kind": "agentTurn", "message": "hold it", "deliver": False}
+        job = {"schedule": {"kind": "at", "atMs": int(time.time() * 1000)}, "payload": payload}
+        assert (await world.crib.belt(caller).call("cron", {"action": "add", "job": job})).status == "ok"
+
+
+async def test_the_jobs_of_others_leave_the_owners_a_place(tmp_path: Path) -> None:
+    async with box(tmp_path, *([HOLD] * 9), allowFrom=["id:kim"], most_jobs=1) as world:
+        await have_done(world, "kim", 3)
+        world.crib.cron.start()
+        await until(lambda: world.held.begun == 1)
+        await have_done(world, "owner", 1)
+        await until(lambda: world.held.begun == 2)
+        world.held.go.set()
+        await until(lambda: world.held.done == 4)
+
+
+async def test_a_job_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> None:
+    async with box(tmp_path, *([HOLD] * 9), tools={"ask": ["hold"]}, allowFrom=["id:kim"], most_jobs=1) as world:
+        await have_done(world, "kim", 2)
+        await have_done(world, "owner", 2)
+        world.crib.cron.start()
+        async with asyncio.timeout(120):
+            while len(await world.crib.ask("approvals.list", {}, caller=OWNER)) < 4:
+                world.crib.cron.clock.poke()
                 await asyncio.sleep(0.05)
 
 

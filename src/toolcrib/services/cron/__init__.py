@@ -43,6 +43,7 @@ from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer
 from toolcrib.policy.explain import caller_json, verdict_json
 from toolcrib.policy.resolve import agent_of, later_caller, resolve
+from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
 from toolcrib.services.chat_run import ChatRun, Past
 from toolcrib.services.feature import Feature, TurnCore
@@ -55,12 +56,12 @@ from .beat import Beats, describe_beat, is_beat
 from .clock import JobClock, JobWorld
 from .deliver import Delivery
 from .slots import RunEnd
-from .work import JobWork, bounds_of, caller_of, session_of, work_in
+from .work import JobWork, bounds_of, caller_of, session_of, turn_session_of, work_in
 from .written import JobQuery, find_local_zone, merge, no_job, pick_id
 
 log = logging.getLogger("toolcrib")
 
-_MAX_JOBS, _MAX_GUEST_JOBS = 1_000, 50  # of everybody, and of one who is not the owner
+_MAX_JOBS, _MAX_GUEST_JOBS = 1_000, 50  # of the owner or of all others, and of one of these
 _MAX_RUNS = 10_000  # that are looked through
 _MAX_UPCOMING = 2_000  # runs of all jobs that are foreseen at once
 _PAST_MS = 60_000  # by which a time may be past when a job is made
@@ -102,6 +103,8 @@ class Cron:
             most=self._most,
             prepare=lambda: self.beats.follow_settings(),
             is_left=lambda job, run: session_of(job, run.id) in self._chats.left,
+            is_owners=lambda job: core.is_owner(job.author),
+            waits=lambda job, run: core.find(Approvals).waits_in(turn_session_of(job, run.id)),
             now=now,
             pause=pause,
         )
@@ -361,11 +364,8 @@ class Cron:
         return not caller.parents and self._core.is_theirs(caller, job.author)
 
     async def _find(self, caller: Caller, id: str) -> Job:
-        wanted = id.strip()
-        jobs = await self._visible(caller)
-        found = next((job for job in jobs if job.id == wanted), None)
-        if found is None:
-            raise no_job(wanted)
+        if (found := next((job for job in await self._visible(caller) if job.id == id.strip()), None)) is None:
+            raise no_job(id.strip())
         return found
 
     def _check(self, caller: Caller, rights: Collection[Scope], spec: JobSpec, known: Job | None = None) -> JobSpec:
@@ -403,8 +403,9 @@ class Cron:
         return spec
 
     def _check_count(self, caller: Caller, known: Collection[Job]) -> None:
-        own = [job for job in known if self._core.is_theirs(caller, job.author)]
-        if len(known) >= _MAX_JOBS or (not self._core.is_owner(caller) and len(own) >= _MAX_GUEST_JOBS):
+        is_owner, own = self._core.is_owner, [job for job in known if self._core.is_theirs(caller, job.author)]
+        alike = [job for job in known if is_owner(job.author) == is_owner(caller)]
+        if len(alike) >= _MAX_JOBS or (not is_owner(caller) and len(own) >= _MAX_GUEST_JOBS):
             raise ToolError("there are too many jobs already; take one away first", code="busy")
 
     def _home_of(self, caller: Caller) -> str:

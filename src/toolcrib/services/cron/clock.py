@@ -7,6 +7,7 @@ that one that was set is noticed, and never more often than four times a second.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,8 @@ class JobWorld:
     `perform` does it, and `tell` hears of every run that begins and ends, `tell_gone` of a job that goes behind its
     run; `forget` of runs that are kept no longer.
     `prepare` comes before every look. `is_left` says of a run that is stopped whether another process goes on with it.
+    `most` run at once of the owner's jobs, which `is_owners` tells, and as many of all others; one that `waits` for a
+    person is none of them.
     """
 
     perform: Perform
@@ -45,6 +48,8 @@ class JobWorld:
     tell_gone: Callable[[Job], None] = lambda job: None
     prepare: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0)
     is_left: Callable[[Job, JobRun], bool] = lambda job, run: False
+    is_owners: Callable[[Job], bool] = lambda job: True
+    waits: Callable[[Job, JobRun], bool] = lambda job, run: False
     now: Callable[[], float] = time.time
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -57,7 +62,7 @@ class JobClock:
         self._poked, self._claiming = asyncio.Event(), asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._going: dict[str, asyncio.Task[RunEnd]] = {}  # by job
-        self._runs: dict[str, tuple[JobRun, int]] = {}  # by job, with the time of the last lease
+        self._runs: dict[str, tuple[Job, JobRun, int]] = {}  # by id of the job, with the time of the last lease
         self._seen_ms: int | None = None
 
     @property
@@ -153,33 +158,37 @@ class JobClock:
         most = self._world.most()
         if most == 0:
             return _MAX_SECONDS
+        is_full = False
         for id in await self._store.list_due(now):
-            if id in self._going:
-                continue
-            if len(self._going) >= most or not self.is_looking:  # who ends pokes
+            if not self.is_looking:
                 return _RENEW_SECONDS
-            await self._claim(id)
+            is_full |= id not in self._going and not await self._claim(id, most)
+        if is_full:  # who ends pokes
+            return _RENEW_SECONDS
         soonest = await self._store.find_soonest()
         most_seconds = _RENEW_SECONDS if self._going else _MAX_SECONDS
         return most_seconds if soonest is None else min(max((soonest - now) / 1000, _MIN_SECONDS), most_seconds)
 
-    async def _claim(self, id: str) -> None:
-        now, run = self.now_ms(), token_hex(8)
+    async def _claim(self, id: str, most: int) -> bool:
+        """Begin a job whose slot is due; tell whether there was a place for it."""
+        now, run, world = self.now_ms(), token_hex(8), self._world
+        held = Counter(world.is_owners(job) for job, run, _ in self._runs.values() if not world.waits(job, run))
 
         def step(job: Job | None) -> tuple[Job | None, JobRun | None]:
-            if job is None:
-                return None, None
+            if job is None or held[world.is_owners(job)] >= most:
+                return job, None
             taken, slot = slots.claim(job, now, run)
             return taken, None if slot is None else JobRun(id=run, job=id, slot_ms=slot, began_ms=now)
 
         job, began = await self._store.change(id, step)
         if job is not None and began is not None:
             self.begin(job, began)
+        return job is None or held[world.is_owners(job)] < most
 
     def begin(self, job: Job, run: JobRun) -> "asyncio.Task[RunEnd]":
         """Run a job whose slot is claimed, or go on with a run that another process left."""
         task = self._going[job.id] = asyncio.get_running_loop().create_task(self._go(job, run))
-        self._runs[job.id] = run, run.began_ms
+        self._runs[job.id] = job, run, run.began_ms
         return task
 
     async def _go(self, job: Job, run: JobRun) -> RunEnd:
@@ -230,10 +239,10 @@ class JobClock:
                 await self._store.change(job.id, lambda job: (job and slots.plan(job, now), None))
 
     async def _renew(self, now: int) -> None:
-        for id, (run, at) in list(self._runs.items()):
+        for id, (job, run, at) in list(self._runs.items()):
             if abs(now - at) >= _RENEW_SECONDS * 1000:
                 await self._store.change(id, partial(_renew_step, now=now, run=run.id))
-                self._runs[id] = run, now
+                self._runs[id] = job, run, now
 
 
 def _renew_step(job: Job | None, *, now: int, run: str) -> tuple[Job | None, JobRun | None]:

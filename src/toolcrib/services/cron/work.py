@@ -54,8 +54,7 @@ def work_in(core: TurnCore) -> "JobWork":
     async def deliver(job: Job, run: JobRun, words: str) -> str:
         if run.slot_ms is None and not core.find(Channels).is_open:
             return ""  # whoever had it run is told
-        session = job.home if isinstance(job.spec.payload, EventPayload) else session_of(job, run.id)
-        said = Text(words, join_sources([job.source, await read_outside(session)]) or None)
+        said = Text(words, join_sources([job.source, await read_outside(turn_session_of(job, run.id))]) or None)
         return await delivery.say(later_caller(job.author, job.home), job.spec.payload, job.place, said)
 
     explain = core.find(Revocations).explain
@@ -145,6 +144,11 @@ class JobWork:
 def session_of(job: Job, run: str) -> str:
     """Return the session in which a run of a job works alone."""
     return str(SessionKey(agent_of(job.author), f"cron:{job.id}:run:{run}"))
+
+
+def turn_session_of(job: Job, run: str) -> str:
+    """Return the session in which the turn of a run is: an event is answered where it is told."""
+    return job.home if isinstance(job.spec.payload, EventPayload) else session_of(job, run)
 
 
 def caller_of(job: Job, run: str) -> Caller:
