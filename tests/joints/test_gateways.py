@@ -4,7 +4,10 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +87,16 @@ def test_every_gateway_before_is_gone_for_all_who_share_the_folder(rename: Renam
     second.lock()
     assert (second.is_alive(before), beside.is_alive(before)) == (False, False)
     assert (second.is_alive(second.name), beside.is_alive(far(second.name))) == (True, True)
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.parametrize("hides", [(), ("--tmpfs", "/etc")], ids=["", "without a machine-id"])
+def test_two_containers_of_one_name_are_two_places(hides: tuple[str, ...]) -> None:
+    ask = "from toolcrib.services.members import Members; print(Members().name)"
+    contained = ["bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", *hides]
+    names = {subprocess.check_output([*contained, sys.executable, "-c", ask], text=True) for _ in range(2)}
+    assert len({name.partition("@")[2] for name in names}) == 2
+    assert all(Members().is_alive(name.strip()) for name in names)
 
 
 def test_the_lock_of_another_folder_says_nothing_here(tmp_path: Path) -> None:

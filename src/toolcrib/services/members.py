@@ -13,6 +13,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
@@ -122,8 +123,10 @@ def _name_process(pid: int) -> str:
 @cache
 def _name_place() -> str:
     """Return what tells this machine and this view of its processes from others."""
-    try:
-        machine, namespace = Path("/etc/machine-id").read_text().strip(), os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
-    except OSError:
-        machine, namespace = "", 0
+    machine, namespace = "", 0
+    for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):  # many a container lacks the latter
+        with suppress(OSError):
+            machine = Path(path).read_text().strip() or machine
+    with suppress(OSError):
+        namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
     return f"{hashlib.sha256(f'{platform.node()} {machine}'.encode()).hexdigest()[:12]}/{namespace}"
