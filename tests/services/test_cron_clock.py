@@ -12,7 +12,7 @@ import pytest
 from tests.services.cron_world import START_MS, ManualClock, settle
 from toolcrib.backends.stores.jobs import MemoryJobs
 from toolcrib.define.caller import OWNER
-from toolcrib.define.job import Job, JobRun, read_job
+from toolcrib.define.job import Job, JobRun, JobStep, read_job
 from toolcrib.define.schedule import last_slot, next_slot, with_anchor
 from toolcrib.services.cron import slots
 from toolcrib.services.cron.clock import JobClock, JobWorld
@@ -38,7 +38,11 @@ class CountedJobs(MemoryJobs):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
         self._clock, self._looks = clock, deque[float]()
-        self.busiest = 0
+        self.busiest = self.changes = 0
+
+    async def change(self, id: str, step: JobStep, /) -> tuple[Job | None, JobRun | None]:
+        self.changes += 1
+        return await super().change(id, step)
 
     async def list_due(self, now_ms: int, /) -> tuple[str, ...]:
         self._looks.append(self._clock.passed)
@@ -173,6 +177,19 @@ async def test_as_many_run_at_once_as_may_and_the_others_wait_their_turn() -> No
     await settle()
     await world.clock.advance(1)
     assert [id for id, _ in world.ran] == ["a", "b"]
+    await world.jobs.close()
+
+
+async def test_of_many_jobs_that_wait_for_a_place_none_is_read_again_until_there_is_one() -> None:
+    clock = ManualClock()
+    world = World(clock, most=2, hold={f"j{at}": asyncio.Event() for at in range(300)})
+    await world.add(*(job_of(f"j{at}", {"kind": "every", "everyMs": 60_000}) for at in range(300)))
+    world.jobs.start()
+    await clock.advance(61)
+    assert len(world.ran) == 2
+    before = world.store.changes
+    await clock.advance(30)
+    assert world.store.changes - before < 100  # of hundreds in each look
     await world.jobs.close()
 
 

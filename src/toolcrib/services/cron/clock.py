@@ -63,6 +63,7 @@ class JobClock:
         self._looking: asyncio.Task[None] | None = None
         self._going: dict[str, asyncio.Task[RunEnd]] = {}  # by job
         self._runs: dict[str, tuple[Job, JobRun, int]] = {}  # by id of the job, with the time of the last lease
+        self._is_owners: dict[str, bool] = {}  # whether a job that waits for a place is one of the owner's, by id
         self._seen_ms: int | None = None
 
     @property
@@ -158,19 +159,22 @@ class JobClock:
         most = self._world.most()
         if most == 0:
             return _MAX_SECONDS
-        is_full = False
-        for id in await self._store.list_due(now):
+        full = set[bool]()
+        due = [id for id in await self._store.list_due(now) if id not in self._going]
+        self._is_owners = {id: self._is_owners[id] for id in due if id in self._is_owners}
+        for id in due:
             if not self.is_looking:
                 return _RENEW_SECONDS
-            is_full |= id not in self._going and not await self._claim(id, most)
-        if is_full:  # who ends pokes
+            if self._is_owners.get(id) not in full:  # of those that wait for a place, none is read again
+                full |= await self._claim(id, most)
+        if full:  # who ends pokes
             return _RENEW_SECONDS
         soonest = await self._store.find_soonest()
         most_seconds = _RENEW_SECONDS if self._going else _MAX_SECONDS
         return most_seconds if soonest is None else min(max((soonest - now) / 1000, _MIN_SECONDS), most_seconds)
 
-    async def _claim(self, id: str, most: int) -> bool:
-        """Begin a job whose slot is due; tell whether there was a place for it."""
+    async def _claim(self, id: str, most: int) -> set[bool]:
+        """Begin a job whose slot is due, or return whose places are full: the owner's, or those of all others."""
         now, run, world = self.now_ms(), token_hex(8), self._world
         held = Counter(world.is_owners(job) for job, run, _ in self._runs.values() if not world.waits(job, run))
 
@@ -183,7 +187,10 @@ class JobClock:
         job, began = await self._store.change(id, step)
         if job is not None and began is not None:
             self.begin(job, began)
-        return job is None or held[world.is_owners(job)] < most
+        if job is None:
+            return set()
+        is_owners = self._is_owners[id] = world.is_owners(job)
+        return {is_owners} if held[is_owners] >= most else set()
 
     def begin(self, job: Job, run: JobRun) -> "asyncio.Task[RunEnd]":
         """Run a job whose slot is claimed, or go on with a run that another process left."""
