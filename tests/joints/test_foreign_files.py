@@ -42,6 +42,17 @@ NARROWS: list[tuple[str, Any]] = [
     ("tools/media/audio/enabled", False),
     ("commands/allowFrom", {"*": ["7"]}),
     ("skills/entries/one/enabled", False),
+    ("channels/telegram/groups/-1/allowFrom", ["7"]),
+    ("channels/telegram/groups/-1/groupPolicy", "disabled"),
+    ("channels/telegram/accounts/work/groups/-1/allowFrom", ["7"]),
+    ("channels/telegram/direct/7/dmPolicy", "disabled"),
+    ("channels/telegram/groups/-1/skills", ["one"]),
+    ("session/sendPolicy", {"default": "deny"}),
+    ("browser/evaluateEnabled", False),
+    ("browser/ssrfPolicy/hostnameAllowlist", ["example.org"]),
+    ("gateway/http/endpoints/chatCompletions/enabled", False),
+    ("mcp/servers/files", {"command": "npx", "disabled": True}),
+    ("tools/exec/applyPatch/allowModels", ["gpt-5"]),
 ]
 BENIGN: list[tuple[str, Any]] = [
     ("channels/telegram/groups/-2/enabled", True),
@@ -55,6 +66,13 @@ BENIGN: list[tuple[str, Any]] = [
     ("wizard", {"lastRunAt": "2026-08-01"}),
     ("agents/defaults/timeoutSeconds", 60),
     ("gateway/auth", {"mode": "token"}),
+    ("channels/telegram/allowFrom", ["7"]),
+    ("channels/telegram/accounts/work/dmPolicy", "disabled"),
+    ("channels/telegram/groups/-1/allowFrom", ["*"]),
+    ("channels/telegram/groups/-1/groupPolicy", "open"),
+    ("browser/evaluateEnabled", True),
+    ("gateway/controlUi/enabled", True),
+    ("cron/maxConcurrentRuns", 2),
     ("bindings", [{"agentId": "main", "match": {"channel": "telegram"}}]),
 ]
 

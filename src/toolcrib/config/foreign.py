@@ -30,6 +30,10 @@ def _shuts_groups(value: Any) -> bool:
     return isinstance(value, Mapping) and value.get("groupPolicy") in ("allowlist", "disabled")
 
 
+def _keeps_out(value: Any) -> bool:
+    return bool(value) and value != "open" and "*" not in value
+
+
 _ASKED = "explain, who and promises follow it; calls do not"
 _ADMITTED = "explain, who, promises and channels follow it"
 RULES = "write rules in tools, agents or channels that take the same away"
@@ -42,6 +46,8 @@ TABLE: tuple[_Row, ...] = (
     _Row("session.dmScope", "followed", _ASKED),
     _Row("tools.toolsBySender", "followed", "it is the same key here"),
     _Row("tools.elevated", "followed", _ASKED),
+    *(_Row(f"channels.*.{where}.*.{key}", "narrows", _PEOPLE, _keeps_out)  # of one chat, not of a channel or account
+      for where in ("groups", "direct") for key in ("allowFrom", "groupPolicy", "dmPolicy")),
     *(_Row(f"channels.*.{key}", "followed", _ADMITTED)
       for key in ("dmPolicy", "groupPolicy", "allowFrom", "groupAllowFrom", "dm.policy")),
     _Row("channels.*.dm.groupChannels", "narrows", "name the groups that are meant in groups"),
@@ -53,11 +59,20 @@ TABLE: tuple[_Row, ...] = (
     _Row("agents.*heartbeat", "equivalent", "agents.ID.heartbeat"),
     _Row("tools.fs.workspaceOnly", "equivalent", "nothing: files outside of the workspace are out of reach"),
     _Row("channels.defaults", "narrows", _PEOPLE, _shuts_groups),
-    _Row("channels.*.enabled", "narrows", "take the entry out, or deny all tools there", _is_off),
-    _Row("channels.*.allow", "narrows", "take the entry out, or deny all tools there", _is_off),
+    *(_Row(f"channels.*.{key}", "narrows", "write tools: {deny: ['*']} there, or policies that say disabled", _is_off)
+      for key in ("enabled", "allow")),
     _Row("channels.*.users", "narrows", _PEOPLE),
     _Row("channels.*.roles", "narrows", _PEOPLE),
     _Row("channels.*.topics", "narrows", "write the rule for the whole group"),
+    _Row("channels.*.skills", "narrows", "name the folders that are meant in skills.folders"),
+    _Row("channels.*.execApprovals.approvers", "equivalent", "tools.exec.by, and by in entries of ask"),
+    _Row("session.sendPolicy", "narrows", "name message in the deny of the chats that it is about"),
+    _Row("browser.evaluateEnabled", "narrows", "name {tool: browser, when: {action: act}} in a deny", _is_off),
+    _Row("*.hostnameAllowlist", "narrows", "name the hosts in tools.hosts.allow"),
+    _Row("gateway.*.enabled", "narrows", "nobody is served there without the gateway's token", _is_off),
+    _Row("mcp.servers.*.disabled", "narrows", "take the server out"),
+    _Row("cron.maxConcurrentRuns", "equivalent", "cron.maxConcurrent"),
+    _Row("tools.exec.applyPatch.allowModels", "narrows", "name apply_patch in the deny of other models"),
     _Row("tools.*.enabled", "narrows", "name the tool in tools.deny", _is_off),
     _Row("canvasHost.enabled", "narrows", "name canvas in tools.deny", _is_off),
     _Row("cron.enabled", "narrows", "name cron in tools.deny", _is_off),
