@@ -13,7 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.doors.gateway.test_devices import Phone, phone_at
+from tests.backends.mcp.world import liar
+from tests.doors.gateway.test_devices import Phone, asked_from_afar, phone_at
 from tests.doors.gateway.world import TOKEN, Client, World, client_of, device, gateway_of
 from tests.joints.asking_world import person_world
 from tests.joints.test_rights_of_methods import WORK
@@ -41,6 +42,13 @@ PARAMS: dict[str, dict[str, Any]] = {
     "chat.complete": {"content": [{"type": "text", "text": "hi"}], "sessionKey": "agent:main:main"},
     "hooks.run": {"name": "x", "text": "hi"},
 }
+MORE: list[tuple[str, dict[str, Any]]] = [
+    ("agent.identity.get", {"agentId": "second"}),
+    ("agent.identity.get", {"sessionKey": "agent:second:main"}),
+    ("cron.status", {}),
+    ("sessions.list", {"includeLastMessage": True, "includeDerivedTitles": True, "includeGlobal": True}),
+    ("tools.explain", {"tool": "read", "args": {"path": "note.txt"}}),
+]
 # by path: how it is asked, and the answers that a guest may get; 404 is that nothing is told
 ROUTES: dict[str, tuple[str, set[int]]] = {
     "/health": ("GET", {200}),
@@ -75,7 +83,7 @@ async def guest_in(folder: Path) -> AsyncIterator[tuple[World, Client, Client]]:
     config = {
         "workspace": {"root": str(work)},
         "models": {"default": "offline:rules"},
-        "agents": {"hidden-agent": {"model": "ollama:hidden-model"}},
+        "agents": {"hidden-agent": {"model": "ollama:hidden-model"}, "second": {"name": "hidden-name"}},
         "channels": {"webhook": {"url": "http://127.0.0.1:1/hidden-hook", "secret": "s" * 32}},
         "tools": {"deny": ["*"]},
     }
@@ -107,6 +115,33 @@ async def test_every_method_refuses_or_tells_nothing_of_the_owners(tmp_path: Pat
                 assert method.mark.why, name
             if name != "rpc.discover":  # the descriptions of the methods, the same for everybody
                 check_untold(answer, name)
+        for name, params in MORE:
+            check_untold(await guest.ask(name, params), name)
+
+
+CHANNELS: dict[str, Any] = {"webhook": {"url": "http://127.0.0.1:1/x", "secret": "s" * 32}}
+CHANNELS["irc"] = {"host": "127.0.0.1", "port": 1, "nick": "crib"}
+SERVERS = {"kitchen": liar("honest"), "cellar": liar("honest")}
+SAID = {"target": "7", "message": "hi"}
+
+
+async def test_lists_tell_a_guest_what_it_may_use_and_nothing_else(tmp_path: Path) -> None:
+    rules = {"tools": {"allow": ["kitchen__*", "message", "nodes"]}}
+    place = {"root": str(tmp_path / "work")}
+    config = {"workspace": place, "mcpServers": SERVERS, "channels": {**CHANNELS, "device": {"direct": rules}}}
+    guest = device("p", GUEST, "operator.write")
+    async with gateway_of(config, state=tmp_path / "s", devices=[guest]) as world, client_of(world, GUEST) as client:
+        await world.server.crib.mcp.ready(60.0)
+        (row,) = await client.get("mcp.status")
+        assert (row["server"], [each["name"] for each in row["tools"]]) == ("kitchen", ["kitchen__echo"])
+        assert not row["about"] + row["said"]
+        for channel in ({}, {"channel": "slack"}):
+            told = await client.get("tools.call", {"tool": "message", "args": {"action": "send", **SAID, **channel}})
+            assert told["status"] == "error"
+            assert not [name for name in CHANNELS if name in json.dumps(told["content"])], told["content"]
+        await asked_from_afar(world, Phone(), role="node")
+        told = await client.get("tools.call", {"tool": "nodes", "args": {"action": "pending"}})
+        assert ("requestId" in told["content"][0]["text"], "remoteIp" in told["content"][0]["text"]) == (True, False)
 
 
 async def test_every_tool_is_denied(tmp_path: Path) -> None:

@@ -55,12 +55,12 @@ WAYS: dict[str, Way] = {
 
 
 @asynccontextmanager
-async def guest_at() -> AsyncIterator[tuple[Guest, World, Server]]:
+async def guest_at(models: dict[str, Any] | None = None) -> AsyncIterator[tuple[Guest, World, Server]]:
     async with serving(in_turn(Say(text="done"))) as server:
         provider = {"baseUrl": server.base_url, "apiKey": "k"}
         rules = {"deny": ["write"], "byProvider": {"small": {"deny": ["exec"]}}}
         config = {
-            "models": {"default": "small:one", "small": provider, "big": provider},
+            "models": {"default": "small:one", "small": provider, "big": provider, **(models or {})},
             "tools": rules,
             "channels": {"device": {"direct": {"tools": {"allow": ["*"]}}}},
         }
@@ -86,6 +86,31 @@ async def test_the_names_of_the_configured_model_are_no_choice(way: Way) -> None
     async with guest_at() as (guest, _, server):
         assert [await way(guest, word) for word in OWN] == [""] * len(OWN)
     assert {each.body["model"] for each in server.asked} == {"one"}
+
+
+PICTURE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize("word", ["big:gpt-4o", "small:gpt-4o", "big:one", "openai:gpt-4o"])
+async def test_a_guest_names_no_model_to_look_at_a_picture_nor_to_ask_what_it_would_have(word: str) -> None:
+    async with guest_at() as (guest, _, server):
+        for told in (
+            await guest.ask("tools.call", tool="image", args={"image": PICTURE, "model": word}),
+            await guest.ask("image.describe", pictures=[PICTURE.rpartition(",")[2]], model=word),
+            await guest.ask("tools.explain", tool="exec", model=word),
+            await guest.ask("tools.list", model=word),
+        ):
+            assert "only the owner chooses the model" in told
+        assert server.asked == []
+
+
+async def test_the_model_that_is_configured_to_look_may_be_named() -> None:
+    async with guest_at(models={"image": "big:gpt-4o"}) as (guest, _, server):
+        for word in ("big:gpt-4o", "gpt-4o", "default"):
+            assert await guest.ask("tools.call", tool="image", args={"image": PICTURE, "model": word}) == ""
+        assert [each.body["model"] for each in server.asked] == ["gpt-4o"] * 3
 
 
 async def test_sessions_are_switched_by_the_owner_alone() -> None:

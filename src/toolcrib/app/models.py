@@ -110,8 +110,10 @@ class Models:
         is_offered = bool(model) and own_provider in self._providers()
         return next((name for name in names if asked in (name, name.partition(":")[2])), asked if is_offered else None)
 
-    def choose(self, caller: Caller, word: str) -> str:
+    def choose(self, caller: Caller, word: str, own: str = "") -> str:
         """Return the model that a word of whoever asks means, "" for the configured one; only the owner has another.
+
+        `own` is what is configured for this, else it is the agent's.
 
         Rules may give models different tools, so whoever could choose one could choose its tools (G8).
         """
@@ -119,7 +121,7 @@ class Models:
         if asked in ("", "default", agent.lower()):
             return ""
         if not is_owner(self._settings.policy, caller):
-            own = self.name_for(agent).lower()
+            own = (own or self.name_for(agent)).lower()
             if asked in (own, own.partition(":")[2]):
                 return ""
             raise ToolError(f"only the owner chooses the model: leave out {shown!r}, or say default", code="denied")

@@ -29,7 +29,7 @@ from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool, tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.define.verdict import FIND_TOOLS
-from toolcrib.policy.resolve import agent_of
+from toolcrib.policy.resolve import agent_of, is_owner
 from toolcrib.policy.taint import taint_rules_for
 from toolcrib.services.revocation import LiveWork
 
@@ -300,6 +300,8 @@ class AsideModels:
         does, and against quotas; who has no tokens or money left asks nobody.
         """
         turn = turn_of(caller)
+        if word and not is_owner(self._settings.policy, caller):
+            word = self._models.choose(caller, word, *self._models.list_seeing(caller)[:1])
         try:
             model = self._find(caller, word, turn.setup.model if turn else None)
         except CribError as error:

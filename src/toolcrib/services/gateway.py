@@ -21,6 +21,7 @@ from toolcrib.threads import in_thread
 from .approvals import Approvals
 from .chat import Chats
 from .feature import Feature, TurnCore
+from .mcp.service import Mcp
 from .nodes import Nodes
 from .router import read_version
 from .sessions import Sessions
@@ -70,6 +71,7 @@ class Presence:
 
 def mount(core: TurnCore) -> Feature:
     """Mount what the gateway tells of itself."""
+    core.find(Mcp).tools_of = lambda caller: core.belt_of(core.assign_model(caller, "")).tools
     core.find(Nodes).may_use = lambda caller: "nodes" in core.belt_of(core.assign_model(caller, "")).tools
     return Feature(services=(Gateway(core, core.find(Chats).bus, core.find(Sessions)),))
 
@@ -137,14 +139,16 @@ class Gateway:
         return {"models": [{"id": each, "name": each} for each in dict.fromkeys(named)]}
 
     @at_once
-    @rpc("agent.identity.get", clients="read", shared=True, why="harmless")
+    @rpc("agent.identity.get", clients="read", shared=True, why="own")
     async def identity(
         self,
+        caller: Caller,
         agentId: str = "",  # noqa: N803  as the protocol spells its parameters
         sessionKey: str = "",  # noqa: N803
     ) -> dict[str, Any]:
-        """Tell the name of an agent, or of the one that answers in a session."""
-        id = to_agent(agentId or agent_from_key(sessionKey or "main"))
+        """Tell the name of an agent, or of the one that answers in a session; to a guest, of theirs."""
+        is_any = self._core.is_owner(caller)
+        id = to_agent(agentId or agent_from_key(sessionKey or "main")) if is_any else agent_of(caller)
         own = self._core.config.agent(id)
         return {"agentId": id, "name": (own.name if own else None) or id}
 

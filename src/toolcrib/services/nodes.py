@@ -225,7 +225,10 @@ class Nodes:
             del self._permits[call]
             return await (self.approve if command == "approve" else self.reject)(caller, permit.request)
         if command == "pending":
-            return {"pending": (await self.list_pairs())["pending"]}
+            waiting, told = (await self.list_pairs())["pending"], ("requestId", "displayName")
+            if not self._is_owner(caller):  # no address
+                waiting = [{key: row[key] for key in told if key in row} for row in waiting]
+            return {"pending": waiting}
         given: Mapping[str, Any] = params or {}
         if permit.node:
             del self._permits[call]

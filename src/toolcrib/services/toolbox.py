@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
-from toolcrib.define.errors import CribError, ToolError
+from toolcrib.define.errors import ToolError
 from toolcrib.define.log import read_sources
 from toolcrib.define.message import Call
 from toolcrib.define.model import model_name
@@ -137,20 +137,13 @@ class Toolbox:
             placed = mark_terminal_owner(replace(caller, owner=None))  # as at the terminal, in no session
         else:
             placed = self._place(caller, key)
-        if model:
-            placed = self._name_model(placed, model)
+        if model and (chosen := self._core.models.choose(placed, model)):
+            provider, name = model_name(chosen)
+            placed = replace(placed, provider=provider, model=name)
         head = await self._core.stores.sessions.find(placed.session) if placed.session else None
         model = head.model if head else ""
         belt: CallerBelt = self._core.belt_of(self._core.assign_model(placed, model), sources=sources)
         return belt
-
-    def _name_model(self, caller: Caller, model: str) -> Caller:
-        try:
-            self._core.models.window(model)  # says what is wrong with it
-        except CribError as error:
-            raise ToolError(str(error), code="bad_arguments") from error
-        provider, name = model_name(model)
-        return replace(caller, provider=provider, model=name)
 
     async def _explain(self, belt: CallerBelt, only: str = "", args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         read = partial(read_sources, self._core.stores.sessions, belt.caller.session or "")

@@ -133,9 +133,10 @@ class Voice:
 
     # who speaks
 
-    @rpc("tts.status", clients="read", why="harmless")
-    async def status(self) -> dict[str, Any]:
+    @rpc("tts.status", clients="read", why="owner")
+    async def status(self, caller: Caller) -> dict[str, Any]:
         """Tell whether texts are spoken, by whom, and who would stand in."""
+        self._require_owner(caller)
         chosen, providers = await self._choose(), self._backend.list_providers(self._settings().tts)
         others = [name for name in _order(chosen["provider"], providers)[1:] if not providers[name].explain_absence()]
         has_key = {name: not each.explain_absence() for name, each in providers.items()}
@@ -144,9 +145,10 @@ class Voice:
             "hasOpenAIKey": has_key["openai"], "hasElevenLabsKey": has_key["elevenlabs"], "edgeEnabled": False,
         }  # fmt: skip
 
-    @rpc("tts.providers", clients="read", why="harmless")
-    async def list_providers(self) -> dict[str, Any]:
+    @rpc("tts.providers", clients="read", why="owner")
+    async def list_providers(self, caller: Caller) -> dict[str, Any]:
         """List everybody who might speak, and what each would need for it."""
+        self._require_owner(caller)
         rows = [
             {"id": each.name, "name": each.label, "configured": not (why := each.explain_absence()), "needs": why,
              "local": each.is_local, "models": list(each.models)}

@@ -160,6 +160,11 @@ class Channels:
         """The channels that are at work."""
         return tuple(self._lines.values())
 
+    def lines_for(self, caller: Caller) -> tuple[ChannelLine, ...]:
+        """Return the channels at work on which a caller may say something: a guest's own, unless more is permitted."""
+        is_all = self.core.is_owner(caller) or self.core.config.tools.message.cross_context.allow_across_providers
+        return tuple(line for line in self.lines if is_all or line.name == caller.channel)
+
     @property
     def is_open(self) -> bool:
         """Whether a gateway runs, so that channels work."""
@@ -243,7 +248,7 @@ class Channels:
         media: str = "",
     ) -> dict[str, Any]:
         """Say something in a chat; told again under the same key, it is said once. `media` is a file of the outbox."""
-        line = self.find_line(channel)
+        line = self.find_line(channel, caller)
         self.check_reach(caller, "send", line, to)
         pieces = split_text(message, line.channel.abilities.longest)
         posts = [Post(chat=to, text=piece, thread=threadId, reply_to=replyTo) for piece in pieces]
@@ -282,8 +287,8 @@ class Channels:
         is_on = config.tools.message.broadcast.enabled
         return list_abilities(config.channels, self._kinds, broadcasts=is_on).get(line.name, line.channel.abilities)
 
-    def find_line(self, channel: str) -> ChannelLine:
-        """Return the channel that is meant; the only one where none is named."""
+    def find_line(self, channel: str, caller: Caller = OWNER) -> ChannelLine:
+        """Return the channel that is meant; the only one where none is named. Who asks is told what they may use."""
         named = [line for name, line in self._lines.items() if name != WEBCHAT]
         if not channel and len(named) == 1:
             return named[0]
@@ -292,8 +297,9 @@ class Channels:
         if (line := self._lines.get(channel)) is not None:
             return line
         what = f"no channel {quote_short(channel)} is at work" if channel else "name the channel"
-        if self._lines:
-            raise ToolError(f"{what}; there are: {', '.join(self._lines)}", code="not_found")
+        if self._lines or not self.core.is_owner(caller):
+            known = ", ".join(line.name for line in self.lines_for(caller))
+            raise ToolError(f"{what}; there are: {known}" if known else what, code="not_found")
         written = [name for name, each in self.core.config.channels.items() if each.enabled and each.connects]
         step = "" if written else "write one under channels (docs/channels.md), and "
         whom = f", which connects {', '.join(written)}" if written else ""

@@ -83,9 +83,8 @@ class Switchboard(Protocol):
     def talk(self) -> ChannelTalk: ...
     @property
     def outbox(self) -> Outbox: ...
-    @property
-    def lines(self) -> tuple[ChannelLine, ...]: ...
-    def find_line(self, channel: str, /) -> ChannelLine: ...
+    def lines_for(self, caller: Caller, /) -> tuple[ChannelLine, ...]: ...
+    def find_line(self, channel: str, caller: Caller, /) -> ChannelLine: ...
     def abilities_of(self, line: ChannelLine, /) -> Abilities: ...
     def check_reach(
         self, caller: Caller, action: str, line: ChannelLine, to: str, params: Mapping[str, Any], /
@@ -164,7 +163,7 @@ class MessageDesk:
         params: JsonObject | None = None,
     ) -> dict[str, Any]:
         """Have a channel do an action, also one that only its own tools ask for, where the caller may."""
-        line = self._channels.find_line(channel)
+        line = self._channels.find_line(channel, caller)
         own = line.channel.abilities.own_actions
         place, given = self._channels.talk.find_place(caller), {**(params or {}), **({"target": to} if to else {})}
         self._channels.check_reach(caller, action, line, to or (place.chat if place else ""), given)
@@ -212,13 +211,14 @@ class MessageDesk:
         """Return what is to be done; of a broadcast, also what is refused, as it is told."""
         place = self._channels.talk.find_place(caller)
         if action != "broadcast":
-            line = self._channels.find_line(channel or (place.channel if place else ""))
+            line = self._channels.find_line(channel or (place.channel if place else ""), caller)
             return [self._plan_one(caller, place, action, line, params, file)]
         if not self._core.config.tools.message.broadcast.enabled:
             raise ToolError("broadcast is switched off; tools.message.broadcast.enabled switches it on", code="denied")
         take_target(action, params)  # it takes none: who is meant stands in targets
         targets = [str(each) for each in params.get("targets") or ()]
-        lines = (self._channels.find_line(channel),) if channel else self._channels.lines
+        lines = () if channel else self._channels.lines_for(caller)
+        lines = lines or (self._channels.find_line(channel, caller),)
         if not targets or len(targets) * len(lines) > _MAX_DEEDS:
             raise ToolError(f"broadcast needs targets, for {_MAX_DEEDS} messages at most", code="bad_arguments")
         rest = {key: value for key, value in params.items() if key != "targets"}

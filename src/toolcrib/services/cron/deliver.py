@@ -71,7 +71,7 @@ class Delivery:
             there = f"; there are: {', '.join(known)}" if known else ""
             raise ToolError(f"no channel {target.channel[:64]!r} connects here{there}", code="not_found")
         if self._channels.is_open:
-            self._channels.check_reach(caller, "send", self._channels.find_line(target.channel), target.chat)
+            self._channels.check_reach(caller, "send", self._channels.find_line(target.channel, caller), target.chat)
         verdict = self._core.belt_of(self._core.assign_model(caller, "")).verdicts["message"]
         if verdict.decision == "deny":
             what = "what comes of it could not be said there, for `message` is denied"

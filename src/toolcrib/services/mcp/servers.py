@@ -107,14 +107,14 @@ class KnownServer:
             told.insert(0, self.why)
         return told
 
-    def to_json(self, *, for_owner: bool) -> dict[str, Any]:
-        """Return how the server stands; what it wrote for its operator is for the owner alone."""
+    def to_json(self) -> dict[str, Any]:
+        """Return how the server stands, with what it wrote for its operator."""
         accepted = self.accepted()
         tools = [
             {"tool": tool, "name": tool_name(self.name, tool, accepted), "standing": at}
             for tool, at in self.standings().items()
         ]
-        row: dict[str, Any] = {
+        return {
             "server": self.name,
             "state": self.state,
             "about": self.about,
@@ -122,8 +122,8 @@ class KnownServer:
             "tools": tools,
             "resources": self.has_resources(),
             "prompts": bool(self.offered and self.offered.has_prompts),
+            "said": self.link.diagnostics() if self.link else self.said,
         }
-        return row | ({"said": self.link.diagnostics() if self.link else self.said} if for_owner else {})
 
 
 def _quote_word(text: str) -> str:

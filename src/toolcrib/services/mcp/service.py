@@ -7,7 +7,7 @@ a definition that changed, or that is new, is withheld until somebody accepts it
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -68,6 +68,7 @@ class Mcp:
         self._watchers: dict[object, Callable[[str, str], None]] = {}
         self._is_closed = False
         self.faults = [*faults, *self._remember()]
+        self.tools_of: Callable[[Caller], Collection[str]] = lambda caller: ()
 
     # what the catalog is made of
 
@@ -171,9 +172,16 @@ class Mcp:
 
     @rpc("mcp.status", clients="read", why="own")
     async def status(self, caller: Caller) -> list[dict[str, Any]]:
-        """Tell how every MCP server stands: its connection, its tools and what became of them, what is wrong."""
-        for_owner = self._is_owner(caller)
-        return [each.to_json(for_owner=for_owner) for each in self.servers.values()]
+        """Tell how every MCP server stands, its tools, and what is wrong; to a guest, those whose tools they have."""
+        if self._is_owner(caller):
+            return [each.to_json() for each in self.servers.values()]
+        had, told = self.tools_of(caller), list[dict[str, Any]]()
+        for name, each in self.servers.items():
+            if any(tool.startswith(f"{server_part(name)}__") for tool in had):
+                row = each.to_json()
+                tools = [tool for tool in row["tools"] if tool["name"] in had]
+                told.append({**row, "about": "", "problems": [], "said": "", "tools": tools})
+        return told
 
     @rpc("mcp.list", clients="admin")
     async def overview(
