@@ -213,6 +213,17 @@ GIVEN: list[tuple[str, Mapping[str, Any]]] = [
     ("options of Ruby", {"command": "ruby", "args": ["<out>/s.rb"], "env": {"RUBYOPT": "-W0 -r<ws>/start"}}),
     ("options of Perl", {"command": "perl", "args": ["<out>/s.pl"], "env": {"PERL5OPT": "-I<ws>/app"}}),
     ("packages of Ruby", {"command": "ruby", "args": ["<out>/s.rb"], "env": {"BUNDLE_GEMFILE": "<ws>/start"}}),
+    ("one of several folders", {"command": "java", "args": ["-cp", "<out>:<ws>/app", "M"]}),
+    ("all of a folder", {"command": "java", "args": ["-cp", "<ws>/app/*", "M"]}),
+    ("a file of options", {"command": "java", "args": ["@<ws>/start"]}),
+    ("a library", {"command": "java", "args": ["-agentpath:<ws>/start", "M"]}),
+    ("a name without its suffix", {"command": "ruby", "args": ["-r<ws>/app/lib", "<out>/s.rb"]}),
+    ("a setting in an option", {"command": "php", "args": ["-d", "auto_prepend_file=<ws>/start", "<out>/s.php"]}),
+    ("what a line of node reads", {"command": "node", "args": ["-p", "require('<ws>/start')"]}),
+    ("what a runner has run", {"command": "bundle", "args": ["exec", "ruby", "<ws>/start"]}),
+    ("what is watched", {"command": "tsx", "args": ["watch", "<ws>/start"]}),
+    ("files of make", {"command": "make", "args": ["mcp"], "env": {"MAKEFLAGS": "-f <ws>/start"}}),
+    ("settings of Go", {"command": "go", "args": ["run", "x.test/y"], "env": {"GOENV": "<ws>/start"}}),
     ("services of Docker", {"command": "docker", "args": ["compose", "-f", "<ws>/start", "run", "-T", "srv"]}),
     (
         "services of Docker, by a variable",
@@ -225,7 +236,7 @@ GIVEN: list[tuple[str, Mapping[str, Any]]] = [
 async def test_what_runs_code_is_given_nothing_of_a_workspace_that_nobody_accepted(
     server: Mapping[str, Any], place: Place
 ) -> None:
-    for name in ("start", "start.pyz", "app/start", "app/package.json"):
+    for name in ("start", "start.pyz", "app/start", "app/package.json", "app/lib.rb"):
         place.put(place.ws / name, "{}")
         (place.ws / name).chmod(0o644)
     for name in ("uv", "uvx", "just"):

@@ -9,7 +9,7 @@ from tests.joints.test_loading import Place, accept, place  # noqa: F401  a fixt
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
-PROGRAMS = ("npx", "uvx", "uv", "docker", "deno", "pipx", "node", "python3", "mcp-server", "gh")
+PROGRAMS = ("npx", "uvx", "uv", "docker", "deno", "pipx", "node", "python3", "mcp-server", "gh", "java")
 STARTS = [
     "npx -y @modelcontextprotocol/server-filesystem /tmp ~/docs",
     "npx -y @playwright/mcp@latest --headless",
@@ -28,6 +28,10 @@ STARTS = [
     "python3 -m mcp_server_fetch",
     "mcp-server stdio --read-only",
     "gh api serve",
+    "docker run -i --rm -v <ws>:/projects mcp/filesystem /projects",
+    "uv --directory=<out> run server.py",
+    "java -jar <out>/server.jar <ws>",
+    "deno run --allow-read=<ws> --allow-write=<ws> jsr:@x/y",
 ]
 
 
@@ -36,7 +40,7 @@ async def test_a_server_is_started_with_the_words_that_are_written(line: str, pl
     for name in PROGRAMS:
         shown = f'echo "$0" "$@" > {place.outside}/words\nexec <python> {LIAR} honest\n'
         place.put(place.outside / "bin" / name, "#!/bin/sh\n" + place.fill(shown))
-    for name in ("run", "serve", "stdio", "api", "serena"):  # what a repository may hold, or a model write
+    for name in ("run", "serve", "stdio", "api", "serena", "server.py"):  # what a repository may hold, or a model write
         place.put(place.ws / name, f"#!/bin/sh\ntouch {place.hit}\n")
     place.put(place.ws / "package.json", "{}")
     command, *args = line.split()

@@ -28,10 +28,10 @@ _INTERPRETER = re.compile(rf"{_PYTHON.pattern}|node|ruby|perl|php|lua|(ba|da|z)?
 # what runs a file, a folder or a package that its words name, whatever that is called
 _LAUNCHERS = re.compile(
     rf"{_PYTHON.pattern}|node|nodejs|deno|bun|bunx|tsx|ts-node|npx|npm|pnpm|yarn|uv|uvx|pipx|poetry|pdm|hatch|ruby|bundle"
-    r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|Rscript|tclsh|make|just|mise|(docker|podman)(-compose)?|env|\.|source"
-    r"|cd|pushd"
+    r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|nodemon|Rscript|tclsh|make|just|mise|(docker|podman)(-compose)?|env|\."
+    r"|source|cd|pushd"
 )
-_SUBCOMMANDS = frozenset({"compose", "dlx", "exec", "run", "script", "serve", "start", "tool", "x"})
+_SUBCOMMANDS = frozenset({"compose", "dlx", "exec", "run", "script", "serve", "start", "tool", "watch", "x"})
 # their options that take the next word
 _VALUED = frozenset({
     "--cache", "--config", "--cwd", "--default-index", "--dir", "--directory", "--env-file", "--extra-index-url",
@@ -40,13 +40,15 @@ _VALUED = frozenset({
     "--registry", "--require", "--script", "--spec", "--userconfig", "--with", "--with-editable", "--with-requirements",
     "--workspace", "-C", "-I", "-W", "-X", "-classpath", "-cp", "-d", "-f", "-i", "-jar", "-o", "-p", "-r", "-w",
 })  # fmt: skip
+_GOES = frozenset({"--chdir", "--cwd", "--dir", "--directory"})  # where a launcher goes before it reads a name
 _INLINE = re.compile(r"-[A-Za-z]*[cme]|--call|--eval|--print")  # behind which stands a line or a module, and no file
 # variables whose folders are searched for code, and those that name what is read before a program begins
 _SEARCHED = re.compile(
     r"^((NODE|LD|DYLD|GEM|GCONV|LUA|GI|QT)_(\w+_)?)?[A-Z0-9]*PATH$|LIB$|(HOME|USERBASE|DOTDIR|_ENV|PRELOAD)$"
 )
 _READ_FIRST = re.compile(
-    r"^(BASH_)?ENV$|OPT(ION)?S?$|PRELOAD$|AUDIT$|STARTUP$|^(npm_config|uv|pip|pipenv|bun|bundle|compose|deno|yarn)_",
+    r"^(BASH_|GO)?ENV$|^GOWORK$|^MAKEFILES$|OPT(ION)?S?$|FLAGS$|PRELOAD$|AUDIT$|STARTUP$|_DEPS$"
+    r"|^(npm_config|uv|pip|pipenv|bun|bundle|compose|deno|yarn)_",
     re.IGNORECASE,
 )
 _TAKES_OPTIONS_ANYWHERE = frozenset({"npm", "pnpm", "yarn"})
@@ -67,9 +69,10 @@ def place_server(server: McpSettings, folder: Path) -> McpSettings:
     """
     if server.cwd is not None:
         return server.model_copy(update={"cwd": os.path.expanduser(server.cwd)})  # noqa: PTH111  Path's own raises
-    args, command = [], server.command or ""
+    args, command = list[str](), server.command or ""
     is_script = _INTERPRETER.fullmatch(os.path.basename(command)) is not None  # noqa: PTH119
-    for number, word in enumerate(server.args):
+    moved = _find_move(server.args)
+    for number, word in enumerate(server.args[:moved]):
         if word and not word.startswith("-") and os.path.isdir(word) and not os.path.isabs(word):  # noqa: PTH112, PTH117
             where = "a server is started outside of all workspaces"
             what = f"args[{number}] {word!r} is a folder here, and {where}"
@@ -78,7 +81,16 @@ def place_server(server: McpSettings, folder: Path) -> McpSettings:
         args.append(os.path.abspath(word) if is_path and os.path.isfile(word) else word)  # noqa: PTH100, PTH113
     if os.sep in command:
         command = os.path.abspath(os.path.expanduser(command))  # noqa: PTH100, PTH111
+    args += server.args[moved:]
     return server.model_copy(update={"cwd": str(folder), "command": command, "args": tuple(args)})
+
+
+def _find_move(args: Sequence[str]) -> int:
+    """Return from which word on names are those of a folder that an option goes to (`uv --directory F run s.py`)."""
+    for at, word in enumerate(args, start=1):
+        if word.partition("=")[0] in _GOES:
+            return at + ("=" not in word)
+    return len(args)
 
 
 def list_server_code(server: McpSettings) -> Iterator[Path]:
@@ -89,7 +101,8 @@ def list_server_code(server: McpSettings) -> Iterator[Path]:
     yield from _find_given(server, cwd)
     written = (server.command, *server.args, *server.env.values())
     split = (*written, *re.split(_BETWEEN_WORDS, " ".join(written)))
-    words = [*dict.fromkeys(os.path.expanduser(word) for word in split if word)][:_MAX_WORDS]  # noqa: PTH111
+    named = (os.path.expanduser(word) for word in split if word and word not in _SUBCOMMANDS)  # noqa: PTH111
+    words = [*dict.fromkeys(named)][:_MAX_WORDS]
     bases = [cwd, *(cwd / word for word in ("node_modules/.bin", *words) if os.path.isdir(cwd / word))][:_MAX_BASES]  # noqa: PTH112
     for base, word in product(bases, words):
         yield from _find_scripts(base / word)
@@ -156,11 +169,18 @@ def _list_given(server: McpSettings, name: str, words: Sequence[str]) -> Iterato
         if (is_option and _INLINE.fullmatch(word)) or word == "--":
             yield from _list_inline(server, name, "".join(words[at + 1 : at + 2]))
             return
-        if is_option:
-            yield from (word.partition("=")[2], word[2:])
-        elif is_value or not is_found:
+        if is_value or not (is_option or is_found):
             yield word
-        if not (is_option or is_value or word in _SUBCOMMANDS):
+        if word.startswith(("--allow-", "--deny-")):
+            continue  # what a script may touch
+        if is_option or is_value:
+            yield from (*re.split(_BETWEEN_WORDS, word), *((word.partition("=")[2], word[2:]) if is_option else ()))
+            if is_value and words[at - 1] == "-jar":
+                return
+        elif _INTERPRETER.fullmatch(base_name(word)):  # `bundle exec ruby s.rb`
+            yield from _list_given(server, base_name(word), words[at + 1 :])
+            return
+        elif word not in _SUBCOMMANDS:
             if name not in _TAKES_OPTIONS_ANYWHERE:
                 return  # that is what it runs, and what follows is for that
             is_found = True
@@ -177,10 +197,11 @@ def _list_inline(server: McpSettings, name: str, text: str) -> Iterator[str]:
 
 
 def _list_existing(cwd: Path, words: Iterable[str]) -> Iterator[Path]:
-    for word in filter(None, (_FILE_URL.sub("", each) for each in words)):
+    for word in filter(None, (_FILE_URL.sub("", each).removesuffix("/*").lstrip("@") for each in words)):
         with suppress(OSError, ValueError):
             if os.path.lexists(path := cwd / os.path.expanduser(word)):  # noqa: PTH111
                 yield path
+            yield from _find_scripts(path)
 
 
 def _find_scripts(path: Path) -> Iterator[Path]:
