@@ -24,7 +24,6 @@ from toolcrib.define.ports import Why, check_why
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
 from toolcrib.policy.explain import verdict_json
-from toolcrib.policy.identities import identities_of
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
 from toolcrib.services.chat_run import Past
@@ -161,18 +160,22 @@ class ChannelTalk:
         return [{"chat": chat, "sender": sender, "problem": why} for chat, (sender, why) in found]
 
     async def _keep_place(self, session: str, place: ChatPlace) -> None:
-        if self.places.get(session) != place:
-            self.places[session] = place
-            await self._store.keep_place(session, place)
+        if (before := self.places.get(session)) == place:
+            return
+        kept = {session: place}
+        if before is not None and (whose := _whose(before.caller)) != _whose(place.caller):
+            kept[f"{session} {whose}"] = before  # who shares a session has a chat of their own
+        self.places |= kept
+        for key, each in kept.items():
+            await self._store.keep_place(key, each)
 
     def find_place(self, caller: Caller) -> ChatPlace | None:
         """Return the chat that a caller is answered in, or the one that it works for; None where it is in none."""
         for session in (caller.session, *reversed(caller.parents)):
-            place = self.places.get(session or "")
-            if place is not None and (place.channel, place.caller.group) == (caller.channel, caller.group):
-                # two owners may share a session, and each has a chat of their own, whatever they are called by now
-                last, own = (identities_of(each, self._core.policy.ids) for each in (place.caller, caller))
-                return place if caller.group or last == own else None
+            for key in (session or "", f"{session} {_whose(caller)}"):
+                place = self.places.get(key)
+                if place is not None and _whose(place.caller) == _whose(caller):
+                    return place
         return None
 
     def list_here(self, caller: Caller) -> tuple[str, ...]:
@@ -307,6 +310,12 @@ class ChannelTalk:
                 "that question is settled already", code="settled"
             ) from None  # by whom, a group is not told
         return told["state"] if caller.group is not None else f"{told['tool']}: {told['state']}"
+
+
+def _whose(caller: Caller) -> tuple[str | None, ...]:
+    """Return what tells who is answered in one chat from others: their channel, and their group or who they are."""
+    who = caller.sender if caller.group is None else None
+    return caller.channel, caller.group, who and who.id, who and who.e164
 
 
 def split_text(text: str, longest: int) -> list[str]:
