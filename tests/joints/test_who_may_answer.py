@@ -315,7 +315,7 @@ async def test_a_command_that_would_show_a_secret_is_asked_of_whom_commands_are(
         assert (await running).status == "ok"
 
 
-@tool(effects={"read"}, paths=["file"])
+@tool(effects={"read"}, paths=("file",))
 async def show(file: str) -> str:
     """Show a file."""
     return file
@@ -340,7 +340,7 @@ async def test_a_guests_file_is_asked_of_whom_the_rules_about_reading_it_name(
     (work / "plan.md").write_text("a plan")
     may = {"direct": {"tools": {"allow": ["read", "show"], "ask": asks}}}
     told = {**HOME, "channels": {"telegram": may}, "workspace": {"root": str(work)}}
-    plugins = [Plugin(name="shows", tools=[show])]
+    plugins = [Plugin(name="shows", tools=(show,))]
     async with (
         toolcrib.open(told, plugins=plugins, state=tmp_path / "state", env={}) as crib,
         (at := Home(crib)).asking(KIM, "show", file="plan.md") as (question, running),
@@ -456,3 +456,24 @@ async def test_whom_it_is_made_for_answers_nothing_about_words_from_outside(
 
     rules = {"ask": [{**by, "taint": taint}] if taint == "web" else [by]}
     assert (await ask_after_outside(tmp_path, rules, try_it, caller=KIM))[1] == code
+
+
+@pytest.mark.parametrize(
+    ("ask", "status"),
+    [
+        (["order", "deploy"], "ok"),
+        (["order", {"tool": "order", "when": {"item": "nut"}, "count": 1}], "ok"),
+        (["order", {"tool": "*", "by": ["telegram:id:8"]}], "error"),
+        (["order", {"tool": "deploy", "by": ["owner"]}], "error"),
+    ],
+)
+async def test_a_model_names_nobody_who_is_shown_calls(tmp_path: Path, ask: Any, status: str) -> None:
+    file = tmp_path / "toolcrib.json"
+    file.write_text(json.dumps({**HOME, "tools": {"ask": ["order"]}}))
+    async with toolcrib.open(file, tools=[order, deploy], state=tmp_path / "state", env={}) as crib:
+        told = {"raw": json.dumps({"tools": {"ask": ask}})}
+        told["baseHash"] = (await crib.ask("config.get", caller=OWNER))["hash"]
+        result = await crib.belt(OWNER).call("gateway", {"action": "config.patch", **told})
+        assert result.status == status
+        told["baseHash"] = (await crib.ask("config.get", caller=OWNER))["hash"]
+        assert (await crib.ask("config.patch", told, caller=OWNER))["ok"]  # a person does
