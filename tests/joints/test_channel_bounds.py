@@ -47,7 +47,8 @@ async def box(
 @pytest.mark.parametrize("group", ["", "g"])
 @pytest.mark.parametrize("who", ["kim", "stranger"])
 async def test_whoever_fills_all_places_leaves_the_owners_and_others_free(who: str, group: str, tmp_path: Path) -> None:
-    count, own = (8 if who == "kim" else 16), {"allowFrom": ["id:kim", "id:lee"]}
+    count = 8 if who == "kim" else 16
+    own: dict[str, Any] = {"allowFrom": ["id:kim", "id:lee"]}
     policy = "allowlist" if who == "kim" else "open"
     async with box(tmp_path, *([HOLD] * 200), dmPolicy=policy, **own) as world:
         for at in range(80):
@@ -67,7 +68,8 @@ async def test_whoever_fills_all_places_leaves_the_owners_and_others_free(who: s
 
 
 async def test_a_turn_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> None:
-    own, tools = {"allowFrom": ["id:kim"], "dmPolicy": "allowlist"}, {"ask": ["hold"]}
+    own: dict[str, Any] = {"allowFrom": ["id:kim"], "dmPolicy": "allowlist"}
+    tools = {"ask": ["hold"]}
     async with box(tmp_path, *([HOLD] * 200), tools=tools, **own) as world:
         for at in range(20):  # more than one person has places
             put(world, "kim", "hold it", f"t{at}")

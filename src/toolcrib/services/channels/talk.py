@@ -15,7 +15,7 @@ from typing import Any
 
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.approval import Question
-from toolcrib.define.caller import Caller
+from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.channel import Abilities, Channel, ChatPlace, HeardMessage, KeptMessage, Post
 from toolcrib.define.display import strip, strip_to_line
 from toolcrib.define.errors import ToolError
@@ -314,8 +314,8 @@ class ChannelTalk:
 
 def _whose(caller: Caller) -> tuple[str | None, ...]:
     """Return what tells who is answered in one chat from others: their channel, and their group or who they are."""
-    who = caller.sender if caller.group is None else None
-    return caller.channel, caller.group, who and who.id, who and who.e164
+    who = (caller.sender if caller.group is None else None) or Sender()
+    return caller.channel, caller.group, who.id, who.e164
 
 
 def split_text(text: str, longest: int) -> list[str]:
