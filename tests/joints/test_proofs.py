@@ -112,6 +112,21 @@ def test_who_reads_words_of_a_list_as_explain_does_and_shows_accounts(tmp_path: 
     assert "account work" in ask(capsys, "who", "sessions_list", "--config", path).out
 
 
+def test_a_proof_about_a_group_is_about_who_speaks_there_and_not_about_where_their_parents_did() -> None:
+    chats = {"-1": {}, "-2": {"tools": {"allow": ["exec"]}}}
+    own = {"subagents": {"mode": "own", "tools": {}}}
+    crib = toolcrib.open({"tools": own, "channels": {"telegram": {"groups": chats}}}, env={})
+    who = Caller(channel="telegram", group="-2", sender=Sender(id="5"), parents=("agent:main:telegram:group:-1",))
+    assert crib.belt(who).verdicts["exec"].decision == "allow"
+    for group, holds in (("-1", True), ("-2", False)):
+        claim = Claim(entry="exec", excepting=("owner",), channel="telegram", group=group)
+        assert (crib.view().prove(claim).counterexample is None) is holds
+        assert claim.covers(resolve(crib.policy, who)) is not holds
+    keyed = Caller(session="agent:main:subagent:x", parents=("agent:main:telegram:group:-1",))
+    claim = Claim(entry="exec", channel="telegram", group="-1")
+    assert claim.covers(resolve(crib.policy, keyed))  # who names no channel is where their parents are
+
+
 # in random worlds
 
 LISTS: list[Any] = [

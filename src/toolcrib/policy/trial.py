@@ -43,6 +43,8 @@ class Claim:
         return self._is_there(who) and not any(_is_excepted(who, each, self.channel) for each in self.excepting)
 
     def _is_there(self, who: ResolvedCaller) -> bool:
+        if who.caller.channel is not None:  # it speaks there, wherever its parents did
+            who = replace(who, parents=(), caller=replace(who.caller, parents=()))
         channel = session.to_channel(self.channel or "")
         if self.group is None:
             return channel is None or channel in (*(chat.channel for chat in who.chats), *who.direct_channels)
