@@ -6,14 +6,18 @@ import sys
 def main() -> None:
     """Run the command line; a plain `tools call` asks a gateway that runs before anything heavy is loaded."""
     words = sys.argv[1:]
-    if words[:2] == ["tools", "call"] and words[2:]:
-        from toolcrib.doors.cli._far import call_plainly  # noqa: PLC0415  only here
+    try:
+        if words[:2] == ["tools", "call"] and words[2:]:
+            from toolcrib.doors.cli._far import call_plainly  # noqa: PLC0415  only here
 
-        if (code := call_plainly(words[2:])) is not None:
-            sys.exit(code)
-    from toolcrib.doors.cli import main as front  # noqa: PLC0415  it takes longer to load than such a call takes
+            if (code := call_plainly(words[2:])) is not None:
+                sys.exit(code)
+        from toolcrib.doors.cli import main as front  # noqa: PLC0415  it takes longer to load than such a call takes
 
-    front.main()
+        front.main()
+    except KeyboardInterrupt:  # while they are loaded
+        sys.stderr.write("toolcrib: interrupted\n")
+        sys.exit(130)
 
 
 if __name__ == "__main__":

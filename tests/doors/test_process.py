@@ -166,6 +166,16 @@ def test_ctrl_c_leaves_at_once_with_130(tmp_path: Path, tool: str) -> None:
     assert (process.returncode, out, err) == (130, "", "toolcrib: interrupted\n")
 
 
+@pytest.mark.parametrize("module", ["click", "orjson"])
+def test_ctrl_c_while_it_is_loaded_is_one_sentence_too(tmp_path: Path, module: str) -> None:
+    (tmp_path / f"{module}.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "toolcrib", "lint"],
+        env={**surroundings(), "PYTHONPATH": str(tmp_path)}, capture_output=True, timeout=SECONDS,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"toolcrib: interrupted\n")
+
+
 @contextlib.contextmanager
 def at_a_terminal(crib: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A call whose stdin is a terminal, up to the moment it asks; and the terminal's other end."""

@@ -15,7 +15,6 @@ import orjson
 
 from toolcrib.define.errors import CribError, NoAnswerError
 
-from . import EXIT_INTERRUPTED
 from ._log import state_folder
 
 if TYPE_CHECKING:
@@ -83,9 +82,9 @@ def call_plainly(words: Sequence[str]) -> int | None:
         answer = gateway.invoke(name, orjson.loads(text), "") if gateway else None
     except (NoAnswerError, OSError, ValueError):  # nothing was sent; the command finds the words for it
         return None
-    except (CribError, KeyboardInterrupt) as error:
-        sys.stderr.write(f"toolcrib: {error if isinstance(error, CribError) else 'interrupted'}\n")
-        return 2 if isinstance(error, CribError) else EXIT_INTERRUPTED
+    except CribError as error:
+        sys.stderr.write(f"toolcrib: {error}\n")
+        return 2
     if answer is None:
         return None
     try:
