@@ -15,6 +15,10 @@ pytestmark = pytest.mark.anyio
         ("signal", {"host": "127.0.0.1"}, True),
         ("telegramm", {"botToken": "1:a"}, True),
         ("signal", {"host": "127.0.0.1", "enabled": False}, False),
+        ("telegramm", {"groups": {"*": {"tools": {"deny": ["exec"]}}}}, True),  # rules that hold for nobody
+        ("Telegram", {"groups": {"*": {}}}, False),
+        ("web", {"direct": {"toolsBySender": {}}}, False),
+        ("hook", {"direct": {"toolsBySender": {}}}, False),
         ("app", {"direct": {"toolsBySender": {}}}, False),  # of a program's own users
         ("irc", {"host": "127.0.0.1", "nick": "crib"}, False),
     ],

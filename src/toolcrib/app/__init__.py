@@ -28,7 +28,7 @@ from toolcrib.define.ports import SCOPES, Approver, Progress, Rpc, Scope
 from toolcrib.define.result import Result
 from toolcrib.define.tool import BodyRunner, Tool, as_tool, result_from
 from toolcrib.define.turn import Limits, TurnRequest, user_message
-from toolcrib.policy.lint import Finding
+from toolcrib.policy.lint import Finding, Level
 from toolcrib.policy.resolve import is_owner
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.registry.agents import Agents
@@ -268,9 +268,11 @@ class Crib:
                 for loss in losses(tool, provider):
                     what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
                     found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
-        for name in self.channels.list_missing():
+        for name, near in self.channels.list_missing().items():
             what = f"nothing brings a channel {name!r}: nobody is heard there"
-            found.append(Finding("unknown", "error", f"channels.{name}", what, "correct the name, or add its plugin"))
+            remedy = f"did you mean {near!r}?" if near else "correct the name, or add its plugin"
+            level: Level = "error" if self.loaded.config.channels[name].connects else "warning"
+            found.append(Finding("unknown", level, f"channels.{name}", what, remedy))
         redact = self._redact or str
         return [replace(each, message=redact(each.message), remedy=redact(each.remedy)) for each in found]
 

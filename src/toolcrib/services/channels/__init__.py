@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import PurePath
 from secrets import token_hex
@@ -25,6 +26,7 @@ from toolcrib.define.channel import (
 )
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
+from toolcrib.define.names import fold_name
 from toolcrib.define.ports import Workspace, rpc, work_of
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.feature import Feature, TurnCore
@@ -98,10 +100,14 @@ class Channels:
         self._off = set[str]()  # what was ended because it was switched off
         self._is_open = False
 
-    def list_missing(self) -> list[str]:
-        """Return the channels that the configuration connects and nothing brings."""
-        written = self.core.config.channels.items()
-        return [name for name, each in written if each.enabled and each.connects and name not in self._kinds]
+    def list_missing(self) -> dict[str, str]:
+        """Return the channels that nothing brings and that are connected, or all but called as one is: that, or ""."""
+        found = dict[str, str]()
+        for name, each in self.core.config.channels.items():
+            near = "".join(get_close_matches(fold_name(name), self._kinds, 1, 0.8))  # `web` is a program's own word
+            if each.enabled and name not in self._kinds and (each.connects or near not in ("", fold_name(name))):
+                found[name] = near
+        return found
 
     async def open(self) -> None:
         """Start what the configuration names."""
