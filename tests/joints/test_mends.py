@@ -1,5 +1,6 @@
 """The rest of the lists: small promises that a user meets, each said where it is broken."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from toolcrib.registry.sources import Offer
 from toolcrib.testing import ScriptedModel, text_reply
 
 pytestmark = pytest.mark.anyio
+ROOT, SOURCE = Path(__file__).parents[2], Path(toolcrib.__file__).parent
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c626001000000ffff03000006"
@@ -51,6 +53,15 @@ async def fail(words: str, hand: bool = False) -> Result:
 async def test_a_sentence_that_is_returned_as_an_error_is_bounded_like_one_that_is_raised(words: str) -> None:
     told = (await toolcrib.open({}, tools=[fail]).belt(OWNER).call("fail", {"words": words})).plain_text
     assert (len(told) <= 400, len(told.splitlines())) == (True, 1)
+
+
+@pytest.mark.parametrize("folder", ["agent", "define", "tools", "backends/files", "backends/web"])
+def test_every_code_that_a_program_meets_stands_on_the_page(folder: str) -> None:
+    page = (ROOT / "docs/write-a-tool.md").read_text().partition("## Errors")[2].partition("## Requirements")[0]
+    sources = [each.read_text() for each in (SOURCE / folder).rglob("*.py")]
+    codes = {code for each in sources for code in re.findall(r'code="(\w+)"', each)}
+    assert codes - set(re.findall(r"`(\w+)`", page)) == set()
+    assert len(codes) > 2
 
 
 FORMS = {
