@@ -35,6 +35,10 @@ def chat(**own: Any) -> Json:
     return {"channels": {"telegram": {"groups": {"-1": own}}}}
 
 
+def groups(own: Json) -> Json:
+    return {"channels": {"telegram": {"groups": own}}}
+
+
 def put(config: Json, path: str, value: Any) -> Json:
     """Return a configuration with another value at a path; None takes the key out."""
     changed = copy.deepcopy(config)
@@ -52,6 +56,7 @@ def put(config: Json, path: str, value: Any) -> Json:
 TOKEN = "a-long-enough-token-0123456789"
 TOOL = {"tool": "write", "when": {"path": "../x"}}
 DENIED = {"tool": "read", "when": {"path": "secret/**"}}
+NO_MESSAGE, NO_LS = {"deny": ["message"]}, {"deny": ["ls"]}
 STAR = {"allow": ["read", "message"]}
 G = "channels..telegram..groups..-1.."
 
@@ -125,6 +130,14 @@ EXAMPLES: list[tuple[Json, str, str, list[tuple[Any, ...]]]] = [
         chat(tools={"deny": ["message"]}, toolsBySender={"*": {"deny": ["ls"]}}), "dropped-deny",
         "channels.telegram.groups.-1.toolsBySender.*", [(f"{G}toolsBySender..*..deny", ["ls", "message"])],
     ),
+    (
+        groups({"*": {"toolsBySender": {"id:5": NO_MESSAGE}}, "-1": {"tools": STAR}}), "dropped-deny",
+        "channels.telegram.groups.-1.tools", [(f"{G}tools..deny", ["message"])],
+    ),
+    (
+        groups({"*": {"tools": {"deny": [DENIED]}}, "-1": {"tools": {"deny": ["ls"]}}}), "dropped-deny",
+        "channels.telegram.groups.-1.tools", [(f"{G}tools..deny", ["ls", DENIED])],
+    ),
     ({"tools": {"alsoAllow": ["read"]}}, "dead", "tools.alsoAllow", [("tools..alsoAllow", None)]),
     (
         chat(tools={"alsoAllow": ["read"]}), "dead", "channels.telegram.groups.-1.tools.alsoAllow",
@@ -179,6 +192,11 @@ EXAMPLES: list[tuple[Json, str, str, list[tuple[Any, ...]]]] = [
         "channels.telegram.groups.-1.toolsBySender.id:5",
         [(f"{G}toolsBySender..id:5", {"allow": ["group:messaging", "sessions_list", "sessions_send",
                                                 "session_status", "read"]}, "read")],
+    ),
+    (
+        chat(tools={"alsoAllow": ["group:runtime"]}), "guests", "channels.telegram.groups.-1.tools",
+        [(f"{G}tools", {"allow": ["group:messaging", "sessions_list", "sessions_send", "session_status",
+                                  "group:runtime"]}, "group:runtime", "apply_patch")],
     ),
     (
         chat(toolsBySender={"role:none": {"allow": ["read"]}}), "unknown",
@@ -378,12 +396,14 @@ def list_told(config: Json) -> list[tuple[str, str]]:
 RUNS_ANYTHING = [
     "bash", "sh", "/bin/bash", "bash -x -c", "env", "env A=1", "env A=1 sh", "python3", "python3.11 -m", "node -e",
     "perl", "ruby", "xargs", "find", "find .", "npx", "npx -y", "uv run", "sudo", "sudo -u bob python3", "timeout 5",
-    "nice -n 5", "busybox", "awk", "watch",
+    "nice -n 5", "busybox", "awk", "watch", "uvx", "pipx run", "npm", "npm exec", "npm exec --", "pnpm dlx", "yarn dlx",
+    "tsx", "ts-node -e", "ipython", "julia -e", "pwsh -c", "osascript -e", "source",
 ]  # fmt: skip
 RUNS_SOMETHING = [
     "git status", "ls", "python3 -m pytest", "python3 build.py", "bash build.sh", "npx eslint", "env A=1 ls",
     "xargs rm", "timeout 5 make", "uv run pytest", "make test", "node server.js", "sudo apt list", "cat",
-    "bash -c 'echo hi'",
+    "bash -c 'echo hi'", "uvx ruff", "pipx run black", "npm run", "npm test", "npm install", "npm exec eslint",
+    "yarn build", "pnpm dlx cowsay", "tsx build.ts", "julia run.jl", "source env.sh",
 ]  # fmt: skip
 
 
@@ -417,6 +437,44 @@ GROUP = "channels.telegram.groups.-1"
             chat(toolsBySender={"id:5": {}, "*": {"deny": ["message"]}}),
             [("dropped-deny", f"{GROUP}.toolsBySender.id:5")],
         ),
+        (
+            groups({"-1": {"tools": NO_MESSAGE}, "-1:topic:5": {"tools": NO_LS}}),
+            [("dropped-deny", f"{GROUP}:topic:5.tools")],
+        ),
+        (
+            groups({"G/*": {"tools": NO_MESSAGE}, "g/room": {"tools": NO_LS}, "*": {"tools": NO_LS}}),
+            [
+                ("dropped-deny", "channels.telegram.groups.G/*.tools"),
+                ("dropped-deny", "channels.telegram.groups.g/room.tools"),
+            ],
+        ),
+        (
+            groups({"*": {"toolsBySender": {"*": NO_MESSAGE}}, "-1": {"tools": NO_LS}}),
+            [("dropped-deny", f"{GROUP}.tools")],
+        ),
+        (
+            groups(
+                {"*": {"toolsBySender": {"id:5": NO_MESSAGE}}, "-1": {"toolsBySender": {"id:5": NO_LS}, "tools": {}}}
+            ),
+            [("dropped-deny", f"{GROUP}.toolsBySender.id:5")],
+        ),
+        (
+            {
+                "channels": {
+                    "telegram": {
+                        "groups": {"-1": {"tools": NO_MESSAGE}},
+                        "accounts": {"work": {"groups": {"-1": {"tools": NO_LS}}}},
+                    }
+                }
+            },
+            [("dropped-deny", "channels.telegram.accounts.work.groups.-1.tools")],
+        ),
+        (
+            chat(tools={"deny": [DENIED, "exec"]}, toolsBySender={"id:5": {"deny": ["exec"]}}),
+            [("around", f"{GROUP}.tools.deny"), ("dropped-deny", f"{GROUP}.toolsBySender.id:5")],
+        ),
+        (groups({"-1": {"tools": NO_MESSAGE}, "-2": {"tools": NO_LS}, "-2:topic:1": {"tools": NO_LS}}), []),
+        (groups({"-1": {"tools": NO_LS}, "-1:topic:5": {"toolsBySender": {"id:5": {"allow": ["read"]}}}}), []),
         (chat(tools={"deny": ["exec"]}, toolsBySender={"id:5": {"allow": ["message", "read"]}}), []),
         (chat(tools={"deny": ["exec"]}, toolsBySender={"id:5": {"deny": ["group:runtime"]}}), []),
         ({"tools": {"alsoAllow": ["read"]}}, [("dead", "tools.alsoAllow")]),

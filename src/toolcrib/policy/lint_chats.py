@@ -37,15 +37,22 @@ def check_guests(settings: PolicySettings, inventory: Inventory) -> Iterator[Gue
     had = match_entries(rule.allow, inventory, permits=True)
     for place, lists in _list_silent(settings):
         what = "gives nothing: whoever is not the owner has no more than tools.guests here"
-        yield GuestFinding(False, place, what, advise_gift(place, rule, lists.also_allow if lists else (), had))
+        also = tuple(each for each in (lists.also_allow if lists else ()) if isinstance(each, str))
+        lent = ("apply_patch",) if "exec" in match_entries(also, inventory, permits=True) - had else ()
+        yield GuestFinding(False, place, what, advise_gift(place, rule, lists.also_allow if lists else (), had, lent))
 
 
-def advise_gift(place: str, rule: Rule, written: Sequence[Any] = (), had: Collection[str] = ()) -> str:
-    """Return what to write at a place of a chat to give its guests something besides the default, which they `had`."""
+def advise_gift(
+    place: str, rule: Rule, written: Sequence[Any] = (), had: Collection[str] = (), lent: Sequence[str] = ()
+) -> str:
+    """Return what to write at a place of a chat to give its guests something besides the default, which they `had`.
+
+    `lent` is what they have with it.
+    """
     allowed = rule.allow or ()
     also = tuple(each for each in written if isinstance(each, str) and each not in allowed)
     example = next((each for each in _EXAMPLES if each not in (*had, *allowed)), _EXAMPLES[0])
-    given = ", ".join(also) if also else f"{example} (or what you write in its place)"
+    given = ", ".join((*also, *lent)) if also else f"{example} (or what you write in its place)"
     instead = " in the place of alsoAllow" if written else ""
     return f"to give {given} besides, write {place}.allow: [{', '.join((*allowed, *(also or (example,))))}]{instead}"
 

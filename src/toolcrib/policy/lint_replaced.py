@@ -1,11 +1,13 @@
 """Lint of rules that stand in for others and let through what those withheld; and what lists mean and shut out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from toolcrib.define.names import fold_name
 from toolcrib.define.verdict import Rule
 
+from .chats import list_group_names
 from .match import Inventory, matcher_for
 from .resolve import model_family
 from .settings import PROFILES, SANDBOX_DENY, GroupPolicy, PolicySettings, ScopeSettings, ToolsSettings
@@ -92,8 +94,13 @@ def check_replaced(settings: PolicySettings, inventory: Inventory) -> Iterator[_
             yield from _check_replaced_sandbox(origin, scope, settings.tools, inventory)
     yield from _check_replaced_sandbox("tools", settings.tools, None, inventory)
     for groups in list_chats(settings):
-        for id, group in groups.items():
-            yield from _check_replaced_groups(group, groups.get("*") if id != "*" else None, inventory)
+        known = {id.strip().lower(): group for id, group in groups.items()}
+        for id, group in known.items():
+            names = (name for name in list_group_names(id, None, known) if name != id and name in known)
+            yield from _check_replaced_groups(group, known.get(next(names, "")), inventory)
+    for channel in settings.channels.values():
+        for id, group in chain(*(groups.items() for groups in channel.accounts.values())):
+            yield from _check_replaced_chat(group, channel.groups.get(id), inventory)
 
 
 def _check_replaced_providers(origin: str, scope: ToolsSettings, inventory: Inventory) -> Iterator[_Finding]:
@@ -143,20 +150,36 @@ def _check_replaced_sandbox(
 
 
 def _check_replaced_groups(group: GroupPolicy, every: GroupPolicy | None, inventory: Inventory) -> Iterator[_Finding]:
-    own = group.tools.rule() if group.tools is not None else None
-    star = next((lists for key, lists in group.by_sender.items() if key.strip() == "*"), None)
-    standard = star.rule() if star is not None else own
-    if star is not None and own is not None:
-        yield from _compare(f"{group.origin}.toolsBySender.*", star.rule(), f"{group.origin}.tools", own, inventory)
-    base, place = (star.rule(), "toolsBySender.*") if star is not None else (own, "tools")
-    if base is not None:
-        for key, lists in group.by_sender.items():
-            if key.strip() != "*":
-                origin, above = f"{group.origin}.toolsBySender.{key}", f"{group.origin}.{place}"
-                yield from _compare_denies(origin, lists.rule(), above, base, inventory)
-    if every is not None and every.tools is not None and standard is not None:
-        place = f"{group.origin}.tools" if star is None else f"{group.origin}.toolsBySender.*"
-        yield from _compare(place, standard, f"{every.origin}.tools", every.tools.rule(), inventory)
+    place, standard = _find_standard(group)
+    if group.tools is not None and place.endswith("*"):
+        yield from _compare(place, standard, f"{group.origin}.tools", group.tools.rule(), inventory)
+    for key, lists in group.by_sender.items():
+        if key.strip() != "*":
+            yield from _compare_denies(f"{group.origin}.toolsBySender.{key}", lists.rule(), place, standard, inventory)
+    yield from _check_replaced_chat(group, every, inventory)
+
+
+def _check_replaced_chat(group: GroupPolicy, every: GroupPolicy | None, inventory: Inventory) -> Iterator[_Finding]:
+    """Yield what a chat lets through that a broader entry, in whose place its own stands, withheld."""
+    place, standard = _find_standard(group)
+    if every is None or not place:
+        return
+    above, base = _find_standard(every)
+    compare = _compare if above.endswith(".*.tools") else _compare_denies
+    yield from compare(place, standard, above, base, inventory)
+    for key, lists in every.by_sender.items():
+        if key.strip() != "*":
+            above, own = f"{every.origin}.toolsBySender.{key}", group.by_sender.get(key)
+            origin = f"{group.origin}.toolsBySender.{key}" if own else place
+            yield from _compare_denies(origin, own.rule() if own else standard, above, lists.rule(), inventory)
+
+
+def _find_standard(group: GroupPolicy) -> tuple[str, Rule]:
+    """Return where a chat says what holds for all whom it does not name, and that: "" and nothing where it does not."""
+    key, star = next(((key, lists) for key, lists in group.by_sender.items() if key.strip() == "*"), ("", None))
+    if star is not None:
+        return f"{group.origin}.toolsBySender.{key.strip()}", star.rule()
+    return (f"{group.origin}.tools", group.tools.rule()) if group.tools is not None else ("", Rule())
 
 
 def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[_Finding]:
@@ -169,7 +192,11 @@ def _compare(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inve
 
 
 def _compare_denies(origin: str, rule: Rule, broader: str, above: Rule, inventory: Inventory) -> Iterator[_Finding]:
-    if dropped := match_entries(above.deny, inventory) - find_shut(rule, inventory):
+    shut = find_shut(rule, inventory)
+    dropped = match_entries(above.deny, inventory) - shut
+    lost = (each for each in above.of("deny").when if each not in rule.when)
+    dropped |= {str(each) for each in lost if not match_entries([each.tool], inventory) <= shut}
+    if dropped:
         yield _report_dropped(origin, f"{broader}.deny", dropped)
 
 

@@ -86,7 +86,7 @@ _LOOSE = names(
     x86_64 aarch64 catchsegv faketime dbus-run-session dbus-launch xvfb-run chpst softlimit setuidgid
     start-stop-daemon bwrap firejail proot fakeroot rlwrap unbuffer expect capsh pkexec machinectl numactl cgexec
     perf tini dumb-init gosu su-exec s6-setuidgid torsocks torify proxychains proxychains4 entr ssh-agent at batch
-    flatpak-spawn uv poetry pipenv npx bunx ld.so
+    flatpak-spawn uv uvx pipx poetry pipenv npx bunx ld.so
 """
 )
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
@@ -102,6 +102,8 @@ _STARTS_NOTHING = names(
 )
 INTERPRETER = re.compile(r"(python|pypy|node|nodejs|perl|ruby|php|lua|luajit|Rscript|tclsh)[0-9.]*")
 _LANGUAGES = names("awk gawk mawk nawk bun deno")  # what runs a text among its words, beside interpreters
+_CONSOLES = names("ghci ipython julia osascript powershell pwsh ts-node tsx . source")  # run a text or the file named
+_PACKAGERS = names("npm pnpm yarn")
 _VERBS = frozenset({"dlx", "exec", "run", "shell", "tool", "x"})  # of a runner: what it runs comes behind
 _FINDS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
@@ -122,8 +124,10 @@ def runs_anything(words: Sequence[str]) -> bool:
     name = base_name(words[0]) if words else ""
     if not name or name == "find" or name in _LANGUAGES:
         return True
-    if name in SHELLS or INTERPRETER.fullmatch(name):
+    if name in SHELLS or name in _CONSOLES or INTERPRETER.fullmatch(name):
         return all(word.startswith("-") for word in words[1:])
+    if name in _PACKAGERS:  # `npm run` starts what package.json says
+        return len(words) == 1 or (words[1] in _VERBS - {"run"} and runs_anything(["npx", *words[2:]]))
     if name in _PRECISE:
         inner = next(_open_wrapper((*words,), _PRECISE[name]), Inner())
         return inner.text is None and runs_anything([each or "" for each in inner.words])
