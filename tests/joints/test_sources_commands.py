@@ -268,6 +268,34 @@ async def test_what_is_typed_into_a_shell_after_a_page_was_read_is_from_there(tm
     assert "web:https://evil.test/nuts" in sources(read)
 
 
+@pytest.mark.parametrize("folder", ["", "inbox/"])
+async def test_what_comes_in_while_a_command_runs_has_its_source(tmp_path: Path, folder: str) -> None:
+    reads = run(f"until [ -s {folder}plan.md ]; do sleep 0.05; done; cat {folder}plan.md", background=True)
+    async with world(tmp_path, HERE) as crib:
+        (started,) = await turn(crib, reads)
+        poll = ("process", {"action": "poll", "sessionId": started.details["sessionId"], "timeoutMs": 60_000})
+        if folder:
+            (tmp_path / "work/inbox").mkdir()
+            (tmp_path / "work/inbox/plan.md").write_text(f"{ORDER}\n")
+        else:
+            await turn(crib, PAGE, ("write", {"path": "plan.md", "content": f"{ORDER}\n"}), session=OTHER)
+        (told,) = await turn(crib, poll)
+    assert (f"file:{folder}" if folder else "web:https://evil.test/nuts") in sources(told)
+    assert is_fenced(told, "squirrel")
+
+
+async def test_a_command_over_ones_own_files_has_none_though_others_come_in_beside(tmp_path: Path) -> None:
+    async with world(tmp_path, HERE) as crib:
+        own = ("write", {"path": "own.md", "content": "my own words\n"})
+        _, started = await turn(crib, own, run("cat own.md; sleep 600", background=True))
+        id = started.details["sessionId"]
+        await turn(crib, PAGE, ("write", {"path": "plan.md", "content": f"{ORDER}\n"}), session=OTHER)
+        acts = [("poll", {"timeoutMs": 60_000}), ("log", {}), ("kill", {})]
+        told = await turn(crib, *(("process", {"action": act, "sessionId": id, **more}) for act, more in acts))
+    assert "my own words" in told[0].plain_text
+    assert [sources(each) for each in told] == ["", "", ""]
+
+
 BENIGN: list[tuple[dict[str, Any], str]] = [
     *((config, line) for config in (HERE, HOST, NET) for line in ("ls", "pwd", "echo hello", "cat own.md", "ls -la .")),
     *((config, "grep nut own.md") for config in (HERE, HOST, NET)),

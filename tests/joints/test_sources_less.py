@@ -10,6 +10,9 @@ VOUCHED = {
     "tools/_media.py": ["the path is made here, and the sides are read here"],
     "tools/nodes/nodes.py": ["the call or we name the path, and the size is counted here"],
     "tools/runtime/exec.py": ["nothing that it printed is shown, and its notices quote commands of this conversation"],
+    "tools/runtime/process.py": [
+        "nothing that a command printed is shown, and names quote commands of this conversation"
+    ],
     "tools/ui/browser.py": ["the path is made here, and the size is counted here"],
 }
 # what writes a source away by hand: to take the marks of a value off that is fenced or attributed again behind it

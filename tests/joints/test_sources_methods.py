@@ -181,6 +181,23 @@ async def test_whatever_the_services_answer_with_words_from_outside_says_from_wh
     assert sources(result)
 
 
+@pytest.mark.parametrize("method", ["process.poll", "process.log", "process.list", "process.kill", "process.remove"])
+async def test_whatever_tells_what_a_command_printed_says_from_where(tmp_path: Path, method: str) -> None:
+    shows = ("exec", {"command": f"cat {LETTER}; sleep 600", "background": True})
+    async with open_crib(tmp_path, exec={"security": "full"}) as crib:
+        (started,) = await turn(crib, shows)
+        id = started.details["sessionId"]
+        await turn(crib, ("process", {"action": "poll", "sessionId": id, "timeoutMs": 60_000}))
+        params = json.dumps({} if method == "process.list" else {"id": id})
+        (result,) = await turn(crib, ("look_up", {"method": method, "params": params}))
+        listed, ended = await turn(
+            crib, ("process", {"action": "list"}), ("process", {"action": "remove", "sessionId": id})
+        )
+    assert method == "process.poll" or "squirrel" in result.plain_text
+    assert "file:inbox/" in sources(result)
+    assert (sources(listed), sources(ended)) == ("", "")  # which show none of it
+
+
 @pytest.mark.parametrize("method", ["audit.tail", "approvals.list", "logs.tail"])
 async def test_what_is_for_a_person_to_read_is_for_no_body(tmp_path: Path, method: str) -> None:
     async with open_crib(tmp_path) as crib:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -11,6 +11,7 @@ from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.shell import CommandEnded, RunningCommand
+from toolcrib.define.taint import split_sources
 
 from .output import count_unfinished, decode_output, draws_screen
 
@@ -29,6 +30,7 @@ class CommandReach:
     """What a command may have read: its `sources`, whether it needs a `network`, and the folders `hidden` from it.
 
     What it writes goes back to `written`: `begin` is called with that when it starts, and what it returns at its end.
+    `look` says what it may have read by now: others write, too, while it runs.
     """
 
     sources: tuple[str, ...] = ()
@@ -36,6 +38,7 @@ class CommandReach:
     hidden: tuple[str, ...] = ()
     written: str = ""
     begin: Callable[[str], Callable[[], None]] = _keep_nothing
+    look: Callable[[], Collection[str]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +67,18 @@ class StartedProcess:
         if source:
             self.seen.ends.append(self.reach.begin(source))
 
+    def look_again(self) -> None:
+        """Take in where its output may come from by now, besides what it writes itself."""
+        known = split_sources([self.reach.written, *self.seen.sources])
+        found = (
+            each for each in self.reach.look() if not split_sources([each.partition(" after ")[2] or each]) <= known
+        )
+        self.seen.sources = tuple(dict.fromkeys((*self.seen.sources, *found)))
+
     def end_writing(self) -> None:
         """Keep where what it wrote came from, as far as that is outside."""
+        self.look_again()
+        self.seen.is_settled = True
         while self.seen.ends:
             self.seen.ends.pop()()
 
@@ -113,7 +126,7 @@ class StartedProcess:
             "truncated": self.is_cut,
             "runtimeMs": round(took), "runtime": format_duration(took),
         }  # fmt: skip
-        return {**row, **(describe_end(ended, self.seconds) if ended else {})}
+        return {**row, **(describe_end(ended, self.seconds) if ended else {}), **self.origin}
 
 
 @dataclass(slots=True)
@@ -130,6 +143,7 @@ class Seen:
     key: str = ""
     sources: tuple[str, ...] = ()
     ends: list[Callable[[], None]] = field(default_factory=list)
+    is_settled: bool = False  # whether nothing is added to `sources` any more
 
 
 def status_of(ended: CommandEnded | None) -> str:

@@ -230,7 +230,9 @@ class Processes:
         mine = sorted(self._by_id(caller).values(), key=lambda each: each.running.started, reverse=True)
         for each in mine:
             each.seen.told = each.seen.told or each.ended is not None
-        return {"sessions": [each.row(self._now()) for each in mine]}
+        rows = [await self._row(each) for each in mine]
+        sources = list(dict.fromkeys(source for each in rows for source in each.get("sources", ())))
+        return {"sessions": rows, **({"sources": sources} if sources else {})}
 
     @rpc("process.poll", clients="read", as_tool=_work(action="poll"))
     async def poll(
@@ -245,9 +247,9 @@ class Processes:
             await _wait_for_news(process, wait)
         text, missed = process.news()
         cut = last_lines(text, _SHOWN_LINES, self._target_of(caller).shown)
-        row = process.row(self._now())
+        row = await self._row(process)
         process.seen.told = process.seen.told or process.ended is not None
-        return {**row, "text": cut.text, "left": cut.left, "missed": missed, "key": process.seen.key} | process.origin
+        return {**row, "text": cut.text, "left": cut.left, "missed": missed, "key": process.seen.key}
 
     @rpc("process.log", clients="read", as_tool=_work(action="log"))
     async def log(self, caller: Caller, id: str, offset: int | None = None, limit: int | None = None) -> dict[str, Any]:
@@ -257,8 +259,8 @@ class Processes:
         lines = page_log(text, offset, 200 if offset is None and limit is None else limit)
         cut = last_lines(lines.text, _SHOWN_LINES, self._target_of(caller).shown)
         return {
-            **process.row(self._now()), "text": cut.text, "left": cut.left, "first": lines.first, "count": lines.count,
-            "totalLines": lines.total, "totalChars": len(text), "key": process.seen.key, **process.origin,
+            **await self._row(process), "text": cut.text, "left": cut.left, "first": lines.first, "count": lines.count,
+            "totalLines": lines.total, "totalChars": len(text), "key": process.seen.key,
         }  # fmt: skip
 
     @rpc("process.write", clients="write", as_tool=_work(action="write"))
@@ -311,7 +313,7 @@ class Processes:
             else:
                 await process.running.stop()
         process.seen.told = process.ended is not None
-        return process.row(self._now())
+        return await self._row(process)
 
     @rpc("process.clear", clients="write", as_tool=_work(action="clear"))
     async def clear(self, caller: Caller, id: str) -> dict[str, Any]:
@@ -320,7 +322,7 @@ class Processes:
         if process.ended is None:
             raise ToolError(f"{process.id} is still running; use kill or remove to end it", code="busy")
         self._table.forget(process)
-        return process.row(self._now())
+        return await self._row(process)
 
     @rpc("process.remove", clients="write", as_tool=_work(action="remove"))
     async def remove(self, caller: Caller, id: str) -> dict[str, Any]:
@@ -329,7 +331,7 @@ class Processes:
         if process.ended is None:
             await process.running.stop()
         self._table.forget(process)
-        return process.row(self._now())
+        return await self._row(process)
 
     @rpc("process.leftovers", clients="admin")
     async def leftovers(self) -> dict[str, Any]:
@@ -337,6 +339,12 @@ class Processes:
         return {"leftovers": [asdict(each) for each in await self._sweep_once()]}
 
     # steps
+
+    async def _row(self, process: StartedProcess) -> dict[str, Any]:
+        """Return a process as a list shows it, with where what it printed until now may come from."""
+        if not process.seen.is_settled:
+            await in_thread(process.look_again)
+        return process.row(self._now())
 
     async def _sweep_once(self) -> Sequence[Leftover]:
         """Return what was left by a crib that died, ended at the first use of this one."""

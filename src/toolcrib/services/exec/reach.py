@@ -5,7 +5,7 @@ Of a program that is known to show no more than it names, only what it names cou
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -101,14 +101,29 @@ def find_reach(
     sources = dict.fromkeys(f"file:{each}/" for each in foreign if each not in hidden or each in below)
     if "opaque" in kinds and (is_host or target.limits.network):
         sources["exec:host" if is_host else "exec:network"] = None
-    for path, only_names in reached.items():
-        sources |= dict.fromkeys(tracer.trace(terms, path, names=only_names))
+    look = partial(_trace_reached, tracer, terms, reached, foreign)
+    sources |= dict.fromkeys(look())
     shut = (each for each in tracer.list_shut(terms) if not any(_is_at(each, folder) for folder in hidden))
     covered = tuple(f"{root}/{each}" for each in (*hidden, *shut))
-    told = tuple(escape_unprintable(each) for each in sources)
+    told = tuple(map(escape_unprintable, sources))
+    later = {**dict.fromkeys(named, not kinds & {"opaque", "search", "read"}), **reached}  # what is not there yet, too
     written = "" if permit.only_reads else join_sources([*taint, *sources])
     begin = partial(tracer.begin_writing, terms)
-    return CommandReach(sources=told, network="opaque" in kinds, hidden=covered, written=written, begin=begin)
+    look = partial(_trace_reached, tracer, terms, later, foreign)
+    return CommandReach(
+        sources=told, network="opaque" in kinds, hidden=covered, written=written, begin=begin, look=look
+    )
+
+
+def _trace_reached(
+    tracer: FileTracer, terms: Any, reached: Mapping[str, bool], known: Collection[str]
+) -> tuple[str, ...]:
+    """Return what the files that a command reaches go back to by now; others' folders that are not new are known."""
+    new = (each for each in tracer.list_foreign(terms) if each not in known)
+    found = [f"file:{each}/" for each in new if any(path == "." or _is_at(each, path) for path in reached)]
+    for path, only_names in reached.items():
+        found += tracer.trace(terms, path, names=only_names)
+    return tuple(map(escape_unprintable, found))
 
 
 def ask_about_secrets(

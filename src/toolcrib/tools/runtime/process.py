@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from toolcrib import Ctx, Result, actions
+from toolcrib import Ctx, Result, actions, vouch_for
 
 Id = Annotated[str, "as exec told it"]
 
@@ -15,7 +15,7 @@ async def show(ctx: Ctx) -> Result:
     rows = [
         f"{each['sessionId']}  {each['status']:<9}  {each['runtime']:>7}  {each['name']}" for each in listed["sessions"]
     ]
-    return Result.text("\n".join(rows) or "No commands are in the background.", details=listed)
+    return _tell("\n".join(rows) or "No commands are in the background.", listed)
 
 
 async def poll(
@@ -97,20 +97,25 @@ async def kill(
     """End it and all it started."""
     state = await ctx.rpc("process.kill", {"id": sessionId, "signal": signal})
     if signal and state["status"] == "running":
-        return Result.text(f"Sent {signal} to {state['sessionId']}, which is still running.", details=state)
-    return Result.text(f"{state['sessionId']} {state['sentence']}.", details=state)
+        return _tell(f"Sent {signal} to {state['sessionId']}, which is still running.", state)
+    return _tell(f"{state['sessionId']} {state['sentence']}.", state)
 
 
 async def clear(ctx: Ctx, sessionId: Id) -> Result:  # noqa: N803
     """Forget one that has ended."""
     state = await ctx.rpc("process.clear", {"id": sessionId})
-    return Result.text(f"{state['sessionId']} is forgotten.", details=state)
+    return _tell(f"{state['sessionId']} is forgotten.", state)
 
 
 async def remove(ctx: Ctx, sessionId: Id) -> Result:  # noqa: N803
     """End and forget it."""
     state = await ctx.rpc("process.remove", {"id": sessionId})
-    return Result.text(f"{state['sessionId']} is ended and forgotten.", details=state)
+    return _tell(f"{state['sessionId']} is ended and forgotten.", state)
+
+
+def _tell(text: str, state: dict[str, Any]) -> Result:
+    own = vouch_for(text, "nothing that a command printed is shown, and names quote commands of this conversation")
+    return Result((own,), state)
 
 
 def _output(state: dict[str, Any], text: str) -> Result:
