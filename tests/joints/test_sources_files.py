@@ -189,6 +189,15 @@ async def test_the_inbox_of_an_agent_whose_workspace_lies_inside_is_of_others_to
     assert "file:b/inbox/" in sources(shown)
 
 
+async def test_what_watchers_see_of_a_long_letter_stands_between_both_marks(tmp_path: Path) -> None:
+    (inbox := tmp_path / "work/inbox").mkdir(parents=True)
+    (inbox / "letter.txt").write_text(f"{ORDER}\n" * 500)
+    async with world(tmp_path) as crib:
+        (result,) = await turn(crib, ("read", {"path": "inbox/letter.txt"}))
+    assert "characters are shown" in result.plain_text
+    assert is_fenced(result, ORDER)
+
+
 async def test_what_a_person_changes_is_theirs_again(tmp_path: Path) -> None:
     async with world(tmp_path) as crib:
         await turn(crib, PAGE, ("write", NOTE))

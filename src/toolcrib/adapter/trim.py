@@ -12,7 +12,7 @@ from toolcrib.define.marks import defuse
 from toolcrib.define.result import Content, Embed, Image, Result, Text
 
 from .cut import cut, shorten
-from .fence import fence
+from .fence import cut_fenced, fence
 
 _P = TypeVar("_P")
 
@@ -96,7 +96,7 @@ def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
         part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]", part.source)
         for part in result.content
     ]
-    parts, note = _fit(described, limit)
+    parts, note = _fit(described, limit, cut_text=cut_fenced)  # the marks stand in it already
     shown = [Text(strip(part.text), part.source) for part in parts if isinstance(part, Text)]
     display = str(result.display)
     if (whole := len(display)) > limit:
@@ -149,7 +149,9 @@ def result_text(result: Result) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _fit(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[Content], tuple[Text, ...]]:
+def _fit(
+    parts: Sequence[Content], limit: int, key: str = "", cut_text: Callable[[str, int], str] = cut
+) -> tuple[Sequence[Content], tuple[Text, ...]]:
     """Return the parts until `limit` characters of text are spent, and a text about the rest; pictures do not count."""
     whole = _length(parts)
     if whole <= limit:
@@ -160,10 +162,11 @@ def _fit(parts: Sequence[Content], limit: int, key: str = "") -> tuple[Sequence[
         if isinstance(part, Image):
             kept.append(part)
             continue
-        piece = cut(part.text, left)
+        fits = len(part.text) <= left
+        piece = part.text if fits else cut_text(part.text, left)
         if piece or not part.text:
             kept.append(Text(piece, part.source))
-        left = left - len(piece) if len(piece) == len(part.text) else 0
+        left = left - len(piece) if fits else 0
     rest = f"result_get with key {key!r} gives the rest" if key else _LEFT_OUT
     return kept, (Text(_cut_note(_length(kept), whole, rest)),)
 
