@@ -153,6 +153,7 @@ async def test_a_job_that_is_changed_after_a_page_was_read_is_from_there_by_then
 
 READS = [
     ("cron.runs", {}),
+    ("status", {}),
     ("tools.call", {"tool": "read", "args": {"path": LETTER}}),
     ("sessions.history", {"key": OTHER}),
     ("sessions.preview", {"keys": [OTHER]}),

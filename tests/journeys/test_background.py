@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import toolcrib
-from toolcrib import Call, Caller, Result, Text
+from toolcrib import Call, Caller, Ctx, Result, Text, tool
 from toolcrib.agent.session_log import summary_in
 from toolcrib.app import Crib
 from toolcrib.define.event import Received, ToolFinished, Usage
@@ -557,6 +557,12 @@ async def test_whoever_has_read_from_outside_steers_nobody_to_act_unasked() -> N
     assert [call.name for _, call, _ in person.asked] == ["order"]
 
 
+@tool
+async def look(ctx: Ctx) -> str:
+    """Look at the subagents."""
+    return str(await ctx.rpc("subagents.list", {}))
+
+
 async def test_what_is_listed_of_one_that_has_read_from_outside_is_marked_as_well() -> None:
     parent, child = (
         [call_reply(spawn("look")), text_reply("started")],
@@ -566,10 +572,12 @@ async def test_what_is_listed_of_one_that_has_read_from_outside_is_marked_as_wel
     async with toolcrib.open({}) as crib:
         await crib.turn("go", caller=toolcrib.OWNER, session=MAIN, model=model, extra=[page]).end()
         (row,) = await settled(crib, Caller(session=MAIN, owner=True))
-        listed = await crib.belt(Caller(session=MAIN, owner=True)).call("subagents", {})
-    assert row["outside"] == "web:https://shop.test"
+        belt = crib.belt(Caller(session=MAIN, owner=True), extra=[look])
+        listed, looked = await belt.call("subagents", {}), await belt.call("look", {})
+    assert looked.content[0].source == "subagents and web:https://shop.test"
+    assert row["source"] == "subagents after web:https://shop.test"
     (part,) = [part for part in listed.content if isinstance(part, Text) and "BUY NOW" in part.text]
-    assert (part.source, part.text.startswith("<<<")) == ("subagents after web:https://shop.test", True)
+    assert (part.source, part.text.startswith("<<<")) == ("subagents and web:https://shop.test", True)
 
 
 async def test_an_outcome_is_marked_with_what_was_read_also_when_that_is_no_longer_shown() -> None:

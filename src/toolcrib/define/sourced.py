@@ -6,6 +6,7 @@ the call has read from outside, is said by `vouch_for`, with the reason.
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from .errors import ToolError
@@ -45,7 +46,9 @@ def vouch_for(text: str, reason: str) -> Text:
 
 
 def list_sources(answer: Any) -> Iterable[str]:
-    """Return where the answer of a method came from, as it says under `sources` or `source`."""
+    """Return where the answer of a method came from, as it says under `sources` or `source`, or each of a list does."""
+    if isinstance(answer, list | tuple):
+        return chain.from_iterable(map(list_sources, answer))
     if not isinstance(answer, Mapping):
         return ()
     found = answer.get("sources") or answer.get("source") or ()

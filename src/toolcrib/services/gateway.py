@@ -24,7 +24,7 @@ from .feature import Feature, TurnCore
 from .mcp.service import Mcp
 from .nodes import Nodes
 from .router import read_version
-from .sessions import Sessions
+from .sessions import Sessions, describe_sources
 
 _MAX_PRESENT = 200
 _PRESENCE_SECONDS, _PRESENT_A_SECOND = 0.05, 100
@@ -119,6 +119,7 @@ class Gateway:
             told |= {"connections": len(self.presence), "logFile": str(self._log_path or "")}
             told |= {"notInForce": self.not_in_force} if self.not_in_force else {}
         running = [self._sessions.describe(each) for each in heads if self._sessions.is_running(each.key)]
+        told |= describe_sources(source for row in (*recent, *running) for source in row.get("sources", ()))
         return {**told, "sessions": {"count": len(heads), "recent": recent, "running": running}}
 
     @at_once

@@ -169,6 +169,7 @@ class Sessions:
             "madeAt": head.made_at,
             "changedAt": head.changed_at,
             "updatedAt": int(head.changed_at * 1000),
+            **describe_sources((head.source,) if head.title else ()),
         }
 
     @rpc("sessions.history", clients="read", shared=True, why="own")

@@ -15,7 +15,7 @@ from toolcrib.define.log import Body, Ended, Line, Noted, Said, SessionHead
 from toolcrib.define.message import Message, join_text
 from toolcrib.define.model import Effort
 from toolcrib.define.session import agent_from_key
-from toolcrib.define.taint import join_sources, sources_of
+from toolcrib.define.taint import join_sources, source_after, sources_of
 from toolcrib.define.turn import TurnHandle
 
 STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
@@ -127,15 +127,10 @@ def row_of_log(head: SessionHead, lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def _row(key: str, label: str, state: str, text: str, lines: Sequence[Line]) -> dict[str, Any]:
-    return {
-        "runId": run_id(key),
-        "sessionKey": key,
-        "agentId": agent_from_key(key),
-        "label": label,
-        "state": state,
-        "text": text,
-        "outside": outside_source(lines),
-    }
+    # its words may go back to what it read, and stay marked as coming from there
+    source = source_after("subagents", [outside_source(lines)]) if text else None
+    row = {"runId": run_id(key), "sessionKey": key, "agentId": agent_from_key(key)}
+    return {**row, "label": label, "state": state, "text": text, **({"source": source} if source else {})}
 
 
 def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:

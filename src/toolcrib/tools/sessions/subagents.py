@@ -23,10 +23,7 @@ async def subagents(
     if action == "list":
         rows = await ctx.rpc("subagents.list", {"minutes": recentMinutes or 30})
         text = "\n".join(map(_line, rows)) or "no subagents run, and none ended lately"
-        # their words may go back to what they read, and stay marked as coming from there
-        outside = " and ".join(dict.fromkeys(row["outside"] for row in rows if row["outside"] and row["text"]))
-        source = f"subagents after {outside}" if outside else None
-        return Result.text(text, source=source, details={"subagents": rows})
+        return Result.text(text, details={"subagents": rows})
     if not target or not target.strip():
         raise ToolError(
             f"{action} needs a target: the run id, session key or label of a subagent", code="bad_arguments"
