@@ -121,6 +121,24 @@ async def test_what_a_body_says_in_another_session_is_heard_with_what_its_call_h
     assert any(f"file:{LETTER}" in each for each in said.get("sources", ())) is (reads == LETTER), said
 
 
+@pytest.mark.parametrize("before", [(), (PAGE,)], ids=["nothing", "page"])
+async def test_what_a_turn_says_in_a_session_of_a_gateway_is_heard_there_with_what_it_has_read(
+    tmp_path: Path, before: Sequence[Made]
+) -> None:
+    (tmp_path / "far").mkdir()
+    async with AsyncExitStack() as stack:
+        there = gateway_of({"models": {"default": "offline:rules"}}, state=tmp_path / "far")
+        world = await stack.enter_async_context(there)
+        link = await stack.enter_async_context(toolcrib.connect(world.url, TOKEN))
+        await link.say("hello", session=OTHER)
+        crib = await stack.enter_async_context(open_crib(tmp_path, services=[link]))
+        *_, told = await turn(crib, *before, ("sessions_send", {"sessionKey": OTHER, "message": ORDER}))
+        assert told.status == "ok", told
+        history = await world.server.crib.ask("sessions.history", {"key": OTHER}, caller=OWNER)
+    (said,) = [each for each in history["messages"] if each["role"] == "user" and ORDER in each["text"]]
+    assert any("web:https://evil.test/nuts" in each for each in said.get("sources", ())) is bool(before), said
+
+
 async def made_job(crib: Crib, *before: Made, **job: Any) -> str:
     *_, made = await turn(crib, *before, ("cron", {"action": "add", "job": {**JOB, "name": "nuts", **job}}))
     return str(json.loads(made.plain_text)["id"])
