@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,13 @@ async def test_open_pages_of_one_member_are_not_shown_to_another(tmp_path: Path)
             refused = await crib.belt(caller).call("browser", {"action": "snapshot", "targetId": "t1"})
             assert "Prices" not in refused.plain_text
         assert site in (await use(crib.belt(KIM), "tabs")).plain_text
+
+
+async def test_the_pages_of_others_leave_room_for_the_owners(tmp_path: Path) -> None:
+    async with crib_with(tmp_path, more={"channels": CONFIG["channels"]}) as (crib, site):
+        origin = site.rstrip("/")
+        for at in range(16):
+            crib.browser.permit(replace(KIM, session=f"agent:main:telegram:group:-1:thread:{at}"), origin)
+        with pytest.raises(ToolError, match="have pages open"):
+            crib.browser.permit(LEE, origin)
+        crib.browser.permit(BOSS, origin)

@@ -36,7 +36,7 @@ from .revocation import LiveWork, Revocations
 log = logging.getLogger("toolcrib")
 
 _TOOL = "browser"
-_MAX_PAGE_SETS, _IDLE_SECONDS = 16, 1_800.0
+_MAX_PAGE_SETS, _IDLE_SECONDS = 16, 1_800.0  # of the owner, or of all others
 _FAR_SECONDS, _MAX_MS = 60.0, 120_000  # a node may have to start a browser first
 _OWN_WORDS = ("", "/profiles", "/start", "/stop", "/reset-profile")  # what is told there is nobody else's word
 _OF_ALL_PAGES = ("/start", "/stop", "/reset-profile", "/tabs", "/tabs/action")
@@ -294,7 +294,7 @@ class Browser:
     def _pages_of(self, caller: Caller) -> SessionPages:
         key = self._key_of(caller)
         if (pages := self._open.get(key)) is None:
-            if len(self._open) >= _MAX_PAGE_SETS:
+            if sum((each.whose == "") is (key.whose == "") for each in self._open) >= _MAX_PAGE_SETS:
                 what = f"{_MAX_PAGE_SETS} sessions have pages open; stop the browser in one of them"
                 raise ToolError(what, code="too_many")
             pages = self._open[key] = self.backend.open(
