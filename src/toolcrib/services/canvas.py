@@ -427,9 +427,9 @@ class Canvases:
         else:
             canvas = Canvas(who)
         canvas.caller = who
+        if len(self._open_now) >= _MAX_CANVASES:  # one of theirs, where they have another
+            self._let_go(next((each for each in self._open_now if self._is_one(who, each.caller)), self._open_now[0]))
         self._open_now.append(canvas)
-        while len(self._open_now) > _MAX_CANVASES:
-            self._let_go(self._open_now[0])
         return canvas
 
     def _is_one(self, caller: Caller, other: Caller) -> bool:

@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 import toolcrib
-from toolcrib import OWNER, Call, Ctx, ToolError
+from toolcrib import OWNER, Call, Caller, Ctx, Sender, ToolError
 from toolcrib.define.context import CallState
 
 from .canvas_world import FORM, call, fetch, find_inside, lines, show
@@ -212,6 +212,17 @@ async def test_each_session_has_a_canvas_of_its_own() -> None:
             asked = {"call": "x", "command": "canvas.present", "params": {"html": "x"}}
             _, why = await guest.refusal("canvas.perform", asked)
             assert "no call was permitted under this key" in why
+
+
+async def test_whoever_shows_more_than_can_be_open_ends_one_of_their_own() -> None:
+    async with hosting(channels={"telegram": {"groups": {"*": {"tools": {"allow": ["canvas"]}}}}}) as (world, _):
+        mine = await show(world, action="present", html="MINE")
+        for at in range(70):
+            session = f"agent:main:telegram:group:-1:thread:{at}"
+            kim = Caller(channel="telegram", group="-1", sender=Sender(id="7"), session=session)
+            belt = world.server.crib.belt(kim)
+            assert (await belt.call("canvas", {"action": "present", "html": "THEIRS"})).status == "ok"
+        assert "MINE" in (await fetch(mine, await find_inside(mine)))[2]
 
 
 async def test_a_denied_tool_shows_nothing() -> None:
