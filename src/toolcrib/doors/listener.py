@@ -90,6 +90,7 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
         for name in ("uvicorn.error", *quiet):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         http.should_exit = True
+        http.leaving.set_result(None)
         await asyncio.wait([serving])
         for connection in list(http.server_state.connections):  # one whose client reads nothing would never close
             connection.transport.abort()
@@ -222,11 +223,23 @@ class _Connection(H11Protocol):
 
 
 class _Http(uvicorn.Server):
-    """Leaves signals to the command line, and counts its clients."""
+    """Leaves signals to the command line, counts its clients, and ends when it is told to, not at the next look."""
 
     def __init__(self, config: uvicorn.Config, clients: _Clients) -> None:
         super().__init__(config)
-        self.server_state = clients
+        self.server_state, self.leaving = clients, asyncio.get_running_loop().create_future()
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):  # which also keeps the date of answers
+            await asyncio.wait([self.leaving], timeout=1.0)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for each in (*self.servers, *(sockets or ())):  # nobody is there who would have to be waited for
+            each.close()
+        await self.lifespan.shutdown()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -213,3 +213,31 @@ async def test_who_reads_nothing_is_cut_off_when_it_ends() -> None:
         await asyncio.wait([serving])
     assert len(await read_to_end(reader)) < 64 * 2**20
     writer.close()
+
+
+class Still(asyncio.SelectorEventLoop):
+    """A loop whose clock stands still: what waits for it is there for ever."""
+
+    def time(self) -> float:
+        return 0.0
+
+
+async def serve_and_leave() -> None:
+    async def answer(_: Any, __: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body"})
+
+    with contextlib.closing(listen_on(0)) as at:
+        serving = asyncio.create_task(serve_app(answer, at))
+        reader, writer = await asyncio.open_connection(*at.getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b"204" in await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+def test_who_has_nobody_left_ends_without_a_look_at_the_clock() -> None:
+    with asyncio.Runner(loop_factory=Still) as runner:
+        runner.run(serve_and_leave())
