@@ -47,7 +47,7 @@ async def listening(serve: Serve, port: int = 0, limit: int = 2**16) -> AsyncIte
 def serving(handler: Callable[..., Any]) -> Iterator[str]:
     """Answer HTTP on loopback, in threads; yields the origin."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))  # seconds between two looks for its end
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
