@@ -64,7 +64,7 @@ def check_argument_size(args: dict[str, Any]) -> dict[str, Any]:
 def parse_partial_arguments(text: str) -> dict[str, Any]:
     """Return what can be shown of arguments still streaming in, {} when that is nothing; a call never runs with it."""
     text = text[:_MAX_PARTIAL_CHARS]
-    if not _is_inside_string(text):
+    if text.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 0:  # it ends outside of a string
         text = _WORD.sub(_finish_word, _EXPONENT.sub("", text.rstrip()))
     args = _parse_partly(text)
     if args is None:
@@ -127,10 +127,6 @@ _COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
 
 def _finish_word(found: re.Match[str]) -> str:
     return next(word for word in ("true", "false", "null") if word.startswith(found[0]))
-
-
-def _is_inside_string(text: str) -> bool:
-    return text.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 1
 
 
 def _parse_partly(text: str) -> Any:

@@ -208,7 +208,7 @@ class _ResultReader:
 
     def _picture(self, data: str, what: str, file: Mapping[str, Any] | None = None) -> None:
         """Add a picture, judged by its bytes and not by its name, or a sentence about what a model cannot be shown."""
-        picture = _image(data) if self._images else None
+        picture = Image.from_base64(data) if self._images and len(data) <= _MAX_BASE64_CHARS else None
         if picture is None:
             self.add_text(
                 f"[{what}, {_size(data)}: not shown]", self._read_embed(file, file["uri"], data) if file else None
@@ -223,10 +223,6 @@ def _bytes(data: str) -> bytes | None:
         return base64.b64decode(data, validate=True) if len(data) <= _MAX_BASE64_CHARS else None
     except ValueError:
         return None
-
-
-def _image(data: str) -> Image | None:
-    return Image.from_base64(data) if len(data) <= _MAX_BASE64_CHARS else None
 
 
 def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:

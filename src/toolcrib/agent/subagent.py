@@ -265,7 +265,8 @@ class _Run:
         ends, is_rescued = [end], False
         if self.completion.answer is None and _reason(end) != "error" and self.loop.spent.above_budget() is None:
             self.activity.note(f"{_why(end)}; it has one last reply")
-            self.loop.history.append(self._say(_LAST_REPLY.format(why=_sentence(_why(end)))))
+            why = _why(end)
+            self.loop.history.append(self._say(_LAST_REPLY.format(why=f"{why[:1].upper()}{why[1:].rstrip('.')}.")))
             setup = _last_setup(self.setup, self.completion, grace)
             self.loop = Loop(setup, self.loop.history, self.journal, self._hear)
             ends.append(await self.loop.run())
@@ -351,7 +352,3 @@ def _reason(end: TurnFinished) -> Reason:
 
 def _why(end: TurnFinished) -> str:
     return end.sentence or f"it stopped calling tools and did not call {COMPLETE}"
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}."

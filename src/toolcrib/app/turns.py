@@ -26,7 +26,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import Model, Request, model_name
 from toolcrib.define.quota import Meter, Reservation
 from toolcrib.define.result import Result, Text
-from toolcrib.define.tool import Tool, tool
+from toolcrib.define.tool import tool
 from toolcrib.define.turn import Limits, TurnRequest, user_message
 from toolcrib.define.verdict import FIND_TOOLS
 from toolcrib.policy.resolve import agent_of, is_owner
@@ -385,11 +385,9 @@ async def find_tools(ctx: Ctx, query: Annotated[str, "what it should do"]) -> Re
     if not found:
         return Result.text("There are no other tools; use those you know.")
     # what a server says of its tools is from outside, like all it says
-    lines = tuple(Text(_describe(each), each.source if each.source.startswith("mcp:") else None) for each in found)
+    about = [f"{each.name}: {each.description.partition(chr(10))[0][:_LINE_CHARS]}" for each in found]
+    sources = [each.source if each.source.startswith("mcp:") else None for each in found]
+    lines = tuple(map(Text, about, sources))
     names = tuple(each.name for each in found)
     head = "These tools can be called from now on:"
     return Result(content=lines, details={"tools": names}, head=head, end="That is all.", offers=names)
-
-
-def _describe(each: Tool) -> str:
-    return f"{each.name}: {each.description.partition(chr(10))[0][:_LINE_CHARS]}"

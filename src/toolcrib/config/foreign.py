@@ -118,14 +118,10 @@ def refuse_unfollowed(
     for key, path, row in _list_rows(document, ignored):
         if row.fate != "narrows" and not (serves and row.words == _ASKED):
             continue
-        if not any(_is_within(key, each) for each in accepted):
+        if not any(key == each or key.startswith((f"{each}.", f"{each}[")) for each in accepted):
             words = row.words if row.fate == "narrows" else RULES
             what = f"it takes something away in OpenClaw and is not followed here; {words}, or say --ignore {key}"
             raise ConfigError(what, locate(document, path))
-
-
-def _is_within(key: str, accepted: str) -> bool:
-    return key == accepted or key.startswith((f"{accepted}.", f"{accepted}["))
 
 
 def find_ignored(document: Document, ignored: Iterable[KeyPath]) -> Iterator[Finding]:

@@ -127,7 +127,9 @@ class NodeHost:
 
     async def _hear(self, link: GatewayLink, heard: AsyncIterator[tuple[str, Any]]) -> None:
         async for event, told in heard:
-            if not event.startswith("node.invoke.") or not _is_request(told):
+            if not event.startswith("node.invoke.") or not (
+                isinstance(told, Mapping) and isinstance(told.get("id"), str) and "nodeId" in told
+            ):
                 continue
             if event == "node.invoke.request" and len(self._tasks) < _MAX_AT_ONCE:  # more than that is left to time out
                 task = asyncio.get_running_loop().create_task(self._answer(link, told))
@@ -282,10 +284,6 @@ class NodeHost:
             raise ToolError("this node does not know where it is; write node.location", code="unavailable")
         where = {"lat": at.latitude, "lon": at.longitude, "accuracyMeters": at.accuracy}
         return {**where, "timestamp": int(time.time() * 1000), "source": "configuration"}
-
-
-def _is_request(told: Any) -> bool:
-    return isinstance(told, Mapping) and isinstance(told.get("id"), str) and "nodeId" in told
 
 
 def _note_question(question: Question) -> None:

@@ -77,14 +77,11 @@ class BoundRule:
                 elif not value or not (any if self.takes else all)([test.holds(each) for each in value]):
                     return False
             except (UnjudgedError, ToolError) as error:
-                unjudged = unjudged or f"{test.name} is {quote_short(str(value), _SHOWN_CHARS)}{_because(error)}"
+                because = f", and {error}" if isinstance(error, ToolError) else ""
+                unjudged = unjudged or f"{test.name} is {quote_short(str(value), _SHOWN_CHARS)}{because}"
         if unjudged:
             raise UnjudgedError(unjudged)
         return True
-
-
-def _because(error: Exception) -> str:
-    return f", and {error}" if isinstance(error, ToolError) else ""
 
 
 def _bind(tool: Tool, when: Mapping[str, Any], roots: Roots, *, takes: bool) -> Iterator[_BoundTest]:

@@ -111,9 +111,6 @@ def find_ways_around(
     same = [each for each in scope.when if each.kind == "deny" and each.when == rule.when]
     alike = {name for each in same for name in match(each.tool) if not tools[name].commands}
     # what runs programs reaches every file; what is searched or listed is judged by the argument, too
-    others = (each for each in tools.values() if each.commands or (_opens_files(each) and each.effects & effects))
+    opening = {name for name, each in tools.items() if each.paths or (each.says_nothing and "execute" in each.effects)}
+    others = (each for name, each in tools.items() if each.commands or (name in opening and each.effects & effects))
     return [each.name for each in others if each.has_body and each.name not in alike | shut]
-
-
-def _opens_files(tool: Tool) -> bool:
-    return bool(tool.paths) or (tool.says_nothing and "execute" in tool.effects)

@@ -227,7 +227,8 @@ class MatrixChannel:
             self._groups.discard(room)
         for event in _events(found):
             is_said = event.get("type") in ("m.room.message", "m.room.encrypted") and event.get("sender") != self._me
-            if is_said and _find_relation(event) != "m.replace":  # a correction: it was answered when it was wrong
+            relation = ((event.get("content") or {}).get("m.relates_to") or {}).get("rel_type")
+            if is_said and relation != "m.replace":  # a correction: it was answered when it was wrong
                 is_direct = room not in self._groups and await self._find_other(room) == event["sender"]
                 (self._groups.discard if is_direct else self._groups.add)(room)
                 yield self._to_message(room, event, is_direct=is_direct)
@@ -269,10 +270,6 @@ def _split_chat(chat: str) -> tuple[str, str]:
     """Return the room of a chat, and who is alone with us there, "" for a group."""
     room, mark, user = chat.rpartition("/@")
     return (room, f"@{user}") if mark else (chat, "")
-
-
-def _find_relation(event: Mapping[str, Any]) -> str:
-    return str(((event.get("content") or {}).get("m.relates_to") or {}).get("rel_type", ""))
 
 
 def _events(room: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from toolcrib.define.caller import Sender
-from toolcrib.define.channel import Abilities, Attachment, Button, ChannelKind, Hear, HeardMessage, Post, refuse_action
+from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, HeardMessage, Post, refuse_action
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Image
@@ -69,7 +69,8 @@ class TelegramChannel:
         if post.reply_to.isdigit():
             body["reply_parameters"] = {"message_id": int(post.reply_to), "allow_sending_without_reply": True}
         if post.buttons:
-            body["reply_markup"] = {"inline_keyboard": _to_keyboard(post.buttons)}
+            keys = [[{"text": each.text, "callback_data": each.data} for each in row] for row in post.buttons]
+            body["reply_markup"] = {"inline_keyboard": keys}
         try:
             told = await (self._upload(post, body) if post.media else self._ask("sendMessage", body))
         except ToolError as error:
@@ -230,10 +231,6 @@ def _list_files(message: Mapping[str, Any], *, is_forwarded: bool) -> Iterable[A
     for kind, file in found:
         name, mime, size = file.get("file_name", kind), file.get("mime_type", ""), int(file.get("file_size", 0))
         yield Attachment(str(file["file_id"]), str(name), str(mime), size, kind in _SPOKEN, is_forwarded)
-
-
-def _to_keyboard(rows: Iterable[Iterable[Button]]) -> list[list[dict[str, str]]]:
-    return [[{"text": each.text, "callback_data": each.data} for each in row] for row in rows]
 
 
 def _to_number(params: Mapping[str, Any], name: str) -> int:

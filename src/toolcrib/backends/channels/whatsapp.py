@@ -221,7 +221,8 @@ class WhatsAppChannel:
         return {"authorization": f"Bearer {self._settings.access_token}"}
 
     async def _ask_number(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return await self._ask(f"{self._settings.phone_number_id}{path}", "" if body is None else _JSON, _pack(body))
+        kind, data = ("", b"") if body is None else (_JSON, orjson.dumps(body))
+        return await self._ask(f"{self._settings.phone_number_id}{path}", kind, data)
 
     async def _ask(self, path: str, kind: str = "", body: bytes = b"") -> dict[str, Any]:
         """Return what Meta answers: to a question, or to a body of some kind."""
@@ -309,10 +310,6 @@ def _to_message(message: Mapping[str, Any], name: str | None, own: str) -> Heard
 def _address(chat: str) -> dict[str, Any]:
     kind = "individual" if re.fullmatch(r"\+?[0-9]{5,20}", chat) else "group"
     return {"messaging_product": "whatsapp", "recipient_type": kind, "to": chat}
-
-
-def _pack(body: Mapping[str, Any] | None) -> bytes:
-    return b"" if body is None else orjson.dumps(body)
 
 
 def _is_same(shown: str, wanted: str) -> bool:

@@ -295,7 +295,8 @@ class XmppChannel:
         # in private out of a room nobody can be told from another; a correction was answered when it was wrong
         if not is_group and (room is not None or stanza.find(f"{{{_MUC_USER}}}x") is not None):
             return None
-        if (is_group and (not nick or (room is not None and nick == room.nick))) or _has(stanza, "replace"):
+        is_correction = any(each.tag.rpartition("}")[2] == "replace" for each in stanza)
+        if (is_group and (not nick or (room is not None and nick == room.nick))) or is_correction:
             return None
         text, forwarded = _cut_quoted(stanza), stanza.findtext(_FORWARDED) or ""
         text = text.replace(forwarded, "") if forwarded else text  # some say it twice
@@ -425,10 +426,6 @@ def _cut_quoted(stanza: Element) -> str:
         text = text[:start] + text[end:]
     is_answer = stanza.find("{urn:xmpp:reply:0}reply") is not None
     return re.sub(r"\A(?:>.*(?:\n|\Z))+\s*", "", text) if is_answer else text
-
-
-def _has(stanza: Element, tag: str) -> bool:
-    return any(each.tag.rpartition("}")[2] == tag for each in stanza)
 
 
 def _to_id(own: str, text: str) -> str:

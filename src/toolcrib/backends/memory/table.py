@@ -310,7 +310,8 @@ class MemoryTable:
             lists = [_rank_by_words(db, terms, most)]
             if vector is not None:
                 lists.append(self._rank_by_vector(db, vector, most))
-            places = _places(db, {id for ranked in lists for id in ranked})
+            ids = _pack({id for ranked in lists for id in ranked})
+            places = {id: ChunkPlace(*rest) for id, *rest in db.execute(_PLACES, (ids,))}
             return _state(db).version, fuse(lists, places, count)
 
         return self._transact(step)
@@ -362,10 +363,6 @@ def _passage(place: ChunkPlace, score: float) -> MemoryPassage:
     snippet = cut_text(place.text.strip(), SNIPPET_CHARS)
     source, path, start, end, _ = place
     return MemoryPassage(path=path, start_line=start, end_line=end, score=score, snippet=snippet, source=source)
-
-
-def _places(db: apsw.Connection, ids: Iterable[int]) -> dict[int, ChunkPlace]:
-    return {id: ChunkPlace(*rest) for id, *rest in db.execute(_PLACES, (_pack(ids),))}
 
 
 def _rank_by_words(db: apsw.Connection, terms: Sequence[str], most: int) -> dict[int, float]:

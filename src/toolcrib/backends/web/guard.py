@@ -132,7 +132,8 @@ class EgressGuard:
                 f"{strip_to_line(host)} did not take a connection in {seconds:g} seconds", code="timeout"
             ) from None
         except OSError as error:
-            raise ToolError(f"{strip_to_line(host)} cannot be reached: {_reason(error)}", code="unavailable") from None
+            reason = strip_to_line(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+            raise ToolError(f"{strip_to_line(host)} cannot be reached: {reason}", code="unavailable") from None
 
     def open_client(
         self, *, secure: bool = True, timeout: httpx2.Timeout, proxy: str | None = None
@@ -153,10 +154,6 @@ async def _open_first(addresses: Iterable[str], port: int) -> tuple[asyncio.Stre
         except OSError as error:
             failed = error
     raise failed
-
-
-def _reason(error: Exception) -> str:
-    return strip_to_line(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
 def _ask_proxy(proxy: Destination, address: str, port: int) -> bytes:

@@ -360,7 +360,8 @@ def _schema(annotation: Any, where: str, seen: tuple[type, ...]) -> dict[str, An
         return _map(args, where)
     members = members_of(annotation, where) if isinstance(annotation, type) else None
     if members is None:
-        raise DeclarationError(f"{where} is {_write_type(annotation)}, which not every model can fill in; {SUBSET}")
+        name = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+        raise DeclarationError(f"{where} is {name}, which not every model can fill in; {SUBSET}")
     if annotation in seen:
         raise DeclarationError(f"{where} contains itself ({annotation.__name__}); a schema cannot be endless")
     return _object(members, where, (*seen, annotation))
@@ -421,7 +422,3 @@ def _map(args: tuple[Any, ...], where: str) -> dict[str, Any]:
     if len(args) != 2 or args[0] is not str or args[1] not in _JSON_TYPES:
         raise DeclarationError(f"{where} is a map; only maps from str to str, int, float or bool are portable")
     return {"type": "object", "additionalProperties": dict(_SCALARS[args[1]])}
-
-
-def _write_type(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

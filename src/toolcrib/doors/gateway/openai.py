@@ -112,7 +112,8 @@ class OpenAiDoor:
             "incomplete_details": None, "instructions": instructions, "metadata": body.get("metadata") or {},
         }  # fmt: skip
         began = await parts.begin()
-        head["id"] = f"resp_{_pack(began['sessionKey'])}_{token_hex(6)}"
+        session = base64.urlsafe_b64encode(began["sessionKey"].encode()).decode().rstrip("=")
+        head["id"] = f"resp_{session}_{token_hex(6)}"
         if body.get("stream"):
             return 200, Raw("text/event-stream", _stream_response(parts, head))
         return 200, _response(head, await parts.end())
@@ -406,10 +407,6 @@ def _message_from(item: Any) -> Any:
         case {"type": str(kind)} if kind != "message":
             raise HttpError(400, "unsupported", f"an item of input is a message or a function's, not {kind[:32]!r}")
     return item
-
-
-def _pack(session: str) -> str:
-    return base64.urlsafe_b64encode(session.encode()).decode().rstrip("=")
 
 
 def _session_from(id: Any) -> str:

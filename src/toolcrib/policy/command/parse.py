@@ -128,8 +128,8 @@ def parse(line: str) -> ParsedLine:
         if "\\\n" in line:  # the shell removes it before it reads: also from within a word, or behind a dollar
             joined = source.replace(b"\\\n", b"")
             commands += tuple(_find_commands(_PARSER.parse(joined).root_node, joined.decode("latin-1")))
-        is_unread, guesses = _is_unread(line, reader.doubt, root), list[FoundCommand]()
-        joined_up = line.replace("\\\n", "")
+        joined_up, guesses = line.replace("\\\n", ""), list[FoundCommand]()
+        is_unread = root.has_error or reader.doubt in _UNREAD or _EXPANDED_TWICE.search(joined_up) is not None
         ways = [_QUOTES.sub("", each) for each in (joined_up, _VARIABLE.sub("", joined_up))]
         if is_unread or any(found.words[:1] == (None,) for found in commands):
             # a shell may read more in it than this grammar does, and a name that nobody knows may be any word of it
@@ -145,10 +145,6 @@ def spell_out(line: str) -> tuple[str, ...]:
     told = re.sub(r"\$'(?:[^'\\]|\\.)*'", lambda found: literal(found[0]) or found[0], line.replace("\\\n", ""))
     bare = _QUOTES.sub("", told)
     return tuple(dict.fromkeys((line, bare, _expand_braces(bare))))
-
-
-def _is_unread(line: str, doubt: str, root: Node) -> bool:
-    return root.has_error or doubt in _UNREAD or _EXPANDED_TWICE.search(line.replace("\\\n", "")) is not None
 
 
 def _is_intricate(line: str) -> bool:

@@ -70,16 +70,14 @@ def check_jq_program(program: str) -> None:
         elif found["bracket"]:
             around = around[:-1]
         elif found["string"] or found["comment"]:
-            if not skips and (odd := _first_odd(found[0])):
+            if not skips and (
+                odd := next((word for word in re.findall(r"[A-Za-z_]\w*", found[0]) if word in _READS_ELSEWHERE), "")
+            ):
                 raise OddUseError(f"its program may use {odd!r}")
         elif found["name"] in _READS_ELSEWHERE and not _is_field(
             program, found, in_object=skips and around[-1:] == ["{"]
         ):
             raise OddUseError(f"its program uses {found['name']!r}, which is more than its input")
-
-
-def _first_odd(text: str) -> str:
-    return next((word for word in re.findall(r"[A-Za-z_]\w*", text) if word in _READS_ELSEWHERE), "")
 
 
 def _is_field(program: str, found: re.Match[str], *, in_object: bool) -> bool:

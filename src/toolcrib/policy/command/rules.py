@@ -119,7 +119,8 @@ def rules_from(settings: ExecLike, origin: str = "tools.exec", over: CommandRule
     if over is None:
         return own
     said = {ours: getattr(own, ours) for name, ours in _RULE_FIELDS.items() if name in settings.model_fields_set}
-    return replace(over, **said, deny=_merge_entries(over.deny, own.deny), origin=origin)
+    deny = {name: (*over.deny.get(name, ()), *own.deny.get(name, ())) for name in {**over.deny, **own.deny}}
+    return replace(over, **said, deny=deny, origin=origin)
 
 
 _RULE_FIELDS = {
@@ -197,10 +198,6 @@ def _group_by_program(lists: Sequence[Sequence[str]], origin: str) -> CommandEnt
         key = "" if _compile_glob(program) is not None else base_name(program)
         found.setdefault(key, []).append(CommandEntry((program, *words[1:]), f"{origin}[{at}]"))
     return {key: tuple(entries) for key, entries in found.items()}
-
-
-def _merge_entries(first: CommandEntries, second: CommandEntries) -> CommandEntries:
-    return {key: (*first.get(key, ()), *second.get(key, ())) for key in {**first, **second}}
 
 
 def _place_names(names: Sequence[str], origin: str) -> Mapping[str, str]:
