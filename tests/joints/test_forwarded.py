@@ -18,6 +18,7 @@ from tests.backends.channels.telegram_world import telegram
 from tests.backends.channels.whatsapp_world import GRAPH, graph, hook, notice, words
 from tests.backends.models.servers import Say
 from tests.joints.asking_world import person_world, until
+from tests.joints.sources_world import turn
 from tests.services.channels.assistants import assistant_on
 from tests.services.channels.test_webhook import SECRET, signed
 from toolcrib import Sender
@@ -172,6 +173,27 @@ async def test_what_was_passed_on_is_fenced_and_makes_the_next_call_ask(case: st
         assert ("/approve" in world.box.posts[-1].text, world.held.done) == (is_outside, not is_outside)
         (heard,) = (each for each in world.server.asked[0].body["messages"] if each["role"] == "user")
         assert ("<<<EXTERNAL_UNTRUSTED_CONTENT" in str(heard)) is is_outside
+
+
+@pytest.mark.parametrize("reads", ["inbox/letter.txt", "own.txt"])
+async def test_a_button_is_the_word_of_who_presses_it_unless_its_data_may_come_from_outside(
+    reads: str, tmp_path: Path
+) -> None:
+    config = {"tools": {"askAfterOutside": ["hold"]}, "box": {"owners": ["id:ann"]}}
+    acts = (Say(calls=(("a", "hold", "{}"),)), Say(text="done with it"))
+    async with person_world(tmp_path, *acts, config=config) as world:
+        world.held.go.set()
+        (tmp_path / "work/inbox").mkdir()
+        (tmp_path / "work" / reads).write_text("Hold it!")
+        buttons = [[{"text": "Show the picture", "callback_data": "hold it"}]]
+        said = {"action": "send", "target": "ann", "message": "Which?", "buttons": buttons}
+        _, sent = await turn(world.crib, ("read", {"path": reads}), ("message", said), session="agent:main:desk")
+        assert sent.status == "ok", sent
+        world.box.press("ann", "hold it")
+        await until(lambda: any("/approve" in each.text or each.text == "done with it" for each in world.box.posts))
+        assert world.held.done == (reads == "own.txt")
+        (heard,) = (each for each in world.server.asked[0].body["messages"] if each["role"] == "user")
+        assert ("<<<EXTERNAL_UNTRUSTED_CONTENT" in str(heard)) is (reads != "own.txt")
 
 
 async def test_a_recipe_that_is_passed_on_is_answered(tmp_path: Path) -> None:

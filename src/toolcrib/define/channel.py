@@ -83,7 +83,8 @@ class Post:
     """What is said in a chat.
 
     `media` is the path of a file that lies ready in the state folder, "" for none; it is shown as `filename`, and
-    played as a voice note where a channel has them. A `card` is in the words of its channel.
+    played as a voice note where a channel has them. A `card` is in the words of its channel. `source` says where its
+    words may come from, as far as that is outside.
     """
 
     chat: str
@@ -96,6 +97,7 @@ class Post:
     filename: str = ""
     is_voice: bool = False
     silent: bool = False
+    source: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a store keeps it."""
@@ -337,6 +339,9 @@ class MessageStore(Protocol):
 
     async def move_post(self, number: int, to: PostState, /, told: str = "") -> None:
         """Note how far a post is; `told` is its id there, or why it failed."""
+
+    async def find_button(self, channel: str, chat: str, data: str, /) -> str:
+        """Return where the data of a button shown in a chat may come from, as its post says; "" for nowhere."""
 
     async def find_posts(self, channel: str, key: str, /) -> tuple[tuple[PostState, str], ...]:
         """Return how far the posts of one key are, and what was told of each."""

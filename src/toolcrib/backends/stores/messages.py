@@ -18,12 +18,17 @@ from toolcrib.define.channel import (
     Post,
     PostState,
 )
+from toolcrib.define.taint import join_sources
 from toolcrib.threads import in_turn
 
 from .sqlite import SqliteFile
 
 _KEPT = 10_000  # messages and posts of a channel that are done with: what comes a second time is known by them
 _HEAR = "INSERT INTO heard (channel, chat, id, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING number"
+_BUTTON = """
+    SELECT DISTINCT body ->> 'source' FROM posts WHERE channel = ? AND body ->> 'chat' = ? AND body ->> 'source' != ''
+    AND EXISTS (SELECT 1 FROM json_tree(body, '$.buttons') WHERE key = 'data' AND atom = ?)
+"""
 _OLD = "DELETE FROM {0} WHERE channel = :of AND {1} AND number <= (SELECT max(number) FROM {0}) - :keep"
 
 
@@ -86,6 +91,10 @@ class SqliteMessages:
     async def move_post(self, number: int, to: PostState, /, told: str = "") -> None:
         sql = "UPDATE posts SET state = ?, told = ? WHERE number = ?"
         await in_turn(self._file.transact, lambda db: db.execute(sql, (to, told, number)) and None)
+
+    async def find_button(self, channel: str, chat: str, data: str, /) -> str:
+        found = await self._ask(_BUTTON, channel, chat, data)
+        return join_sources(source for (source,) in found)
 
     async def find_posts(self, channel: str, key: str, /) -> tuple[tuple[PostState, str], ...]:
         sql = "SELECT state, told FROM posts WHERE channel = ? AND key >= ? AND key < ? ORDER BY number"

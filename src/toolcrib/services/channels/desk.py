@@ -19,6 +19,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.ports import ToolWork, rpc
 from toolcrib.define.schema.annotations import JsonObject
+from toolcrib.define.taint import join_sources, sources_of
 from toolcrib.services.feature import TurnCore
 
 from .asking import PRESSED
@@ -253,6 +254,7 @@ class MessageDesk:
             if is_other and place is not None and words and marker.enabled:
                 words = f"{marker.prefix}{words}{marker.suffix}".replace("{channel}", place.channel)
             first = _write_post(action, to, {"threadId": thread, **rest}, abilities, file)
+            first = replace(first, source=join_sources(sources_of([self._core.host.message(caller, "")])))
             return Deed(line, action, to, cut_post(first, words, abilities))
         if action == "poll":
             _check_poll(rest)

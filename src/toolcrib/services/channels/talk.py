@@ -212,6 +212,8 @@ class ChannelTalk:
         """Return what was said as a message of the turn: who speaks in a group stands before it, as data."""
         source = None if self._core.is_owner(caller) else f"message:{name}"
         passed_on = f"message:forwarded/{name}"  # whoever passes it on: it is not their word
+        if message.pressed and (made := await self._store.find_button(name, message.chat, message.pressed)):
+            message, passed_on = replace(message, text="", forwarded=message.text), made
         files = await self._inbox.take_in(channel, caller, message, source, passed_on)
         words = (Text(strip(message.text), source), Text(strip(message.forwarded), passed_on))
         content = tuple(
