@@ -174,7 +174,7 @@ def _beneath(glob: str, place: Place, roots: Roots, *, takes: bool) -> Holds:
     """
     plain = re.sub(r"/(?:\.?/)+", "/", glob.strip()).removeprefix("./")
     ahead = ["", *(f"{root.strip('/')}/" for root in roots)] if _WHOLE.match(plain) and place == "path" else [""]
-    is_anywhere = "/" not in plain.rstrip("/")
+    is_anywhere, is_whole = "/" not in plain.rstrip("/"), plain.startswith("/")
     plain += "**" * plain.endswith("/")
     plain = plain.rstrip("/") or plain if place == "" else plain.strip("/")
     plain = f"**/{plain}" if is_anywhere and place == "path" else plain
@@ -187,6 +187,8 @@ def _beneath(glob: str, place: Place, roots: Roots, *, takes: bool) -> Holds:
 
     def holds(value: Any) -> bool:
         path = _text(value) if place == "path" else _spell(_text(value), is_whole=plain.startswith("/"))
+        if takes and is_whole and place == "path":  # of this machine, where a command names it so
+            path = path.lstrip("/")
         return any(fits(_readable(fold_path(each + path) if takes else each + path)) for each in ahead)
 
     return holds

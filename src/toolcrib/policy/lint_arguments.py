@@ -37,7 +37,8 @@ def explain_dead(rule: ArgumentRule, tools: Iterable[Tool], roots: Roots = ()) -
 
 
 def _explain_never(tool: Tool, name: str, wanted: Any, roots: Roots, *, takes: bool) -> str:
-    _, own, place, kind = place_of(tool, name, takes=takes)
+    looked = place_of(tool, name, takes=takes)
+    _, own, place, kind = looked
     schema, known = tool.parameters, tool.parameters.get("properties", {})
     tests = wanted if isinstance(wanted, Mapping) else {"in": [wanted]}
     if place or kind or name == TAINT:
@@ -54,7 +55,8 @@ def _explain_never(tool: Tool, name: str, wanted: Any, roots: Roots, *, takes: b
         return f"{name} can be none of no values"
     globs = [each for each in tests.get("in", ()) if isinstance(each, str)]
     globs += [f"{tests['under']}/"] if "under" in tests else []
-    if place == "path" and globs and all(_leads_out(each, roots) for each in globs):
+    is_anywhere = looked.is_wide and any(each.strip()[:1] in ("/", "~") for each in globs)  # a command goes there
+    if place == "path" and globs and not is_anywhere and all(_leads_out(each, roots) for each in globs):
         how = "write it from the root of the workspace, or whole and without links, and without .. or \\"
         return f"no path of the workspace is {globs[0]!r}; {how}"
     return _explain_value(name, tests, known[own])

@@ -7,6 +7,7 @@ may be a place. A list that gives has none of those.
 import fnmatch
 import posixpath
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -28,7 +29,10 @@ ANY = "any "  # before the word of a rule, where more counts than a tool declare
 _PLACES: Mapping[str, Place] = {"path": "path", "url": "url", "to": "", "command": ""}
 _BREAKS = re.compile(r"/dev/(?:tcp|udp)/|[\s'\"`=<>|&;,(){}$@]+")  # between what may be a place in a command
 _LINK = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]*[^\s'\"<>).,;!?]", re.IGNORECASE)
-_LINKED_HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^\s/@'\"<>]*@)?(?:\[[^\s\]]*\]|[\w.%-]+)", re.IGNORECASE)
+_LINKED_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//(?:[^\s/@'\"<>]*@)?(?:\[[^\s\]]*\]|[\w.%-]+)", re.IGNORECASE)
+_RUN_ARGS = frozenset({"cmd", "command", "commands", "script"})  # what a tool that says nothing may call a command
+_CHAT_PARTS = re.compile(r"(?<=.)!|/(?=@)")  # of `nick!account` and `ROOM/@user:server`
+_NUMBER = re.compile(r"([+-]?)0*([0-9]+)")
 _GLOB_SIGNS = frozenset("*?[")
 _PATH_CHARS, _MAX_RESOLVED, _MAX_GLOBS = 4_096, 1_500, 20
 
@@ -77,14 +81,18 @@ def read_reached(tool: Tool, looked: Looked, args: Mapping[str, Any], here: Sequ
         said = [to_jsonable_python(value, fallback=str) for value in (*args.values(), *left, strange)]
         found = [text for value in said for text in _list_texts(value, numbers=looked.kind == "to")]
         found += [text for each in found for text in _list_texts(_read_json(each), numbers=looked.kind == "to")]
+        found += [plain for each in found if (plain := decode_fully(each)) != each]
         if looked.kind == "path":  # `--file=x`, `@x`, `x,y`, but no sentence and no address
             found += [part for each in found if not re.search(r"\s|://", each) for part in _BREAKS.split(each)]
     else:
         chats = here if looked.is_wide else here[:1]
         declared = read_declared(tool, looked.kind, args)
         found = [each for text in declared for each in ((text,) if text else chats)]
-    if looked.is_wide and looked.kind != "to" and tool.commands:
-        given = _list_texts(to_jsonable_python([args.get("env"), args.get("cwd")], fallback=str))
+    if looked.is_wide and looked.kind == "to":
+        found = list(dict.fromkeys([*found, *(name for each in found for name in _list_other_names(each))]))
+    elif looked.is_wide and (tool.commands or not _RUN_ARGS.isdisjoint(args)):
+        named = [args.get(name) for name in ("env", "cwd", *(_RUN_ARGS if tool.says_nothing else ()))]
+        given = _list_texts(to_jsonable_python(named, fallback=str))
         lines = [each for line in (*read_declared(tool, "command", args), *given) for each in spell_out(line)]
         words = [word for line in lines for word in _BREAKS.split(line) if word]
         parts = ((*word.split(":"), word[2:] if word[0] == "-" else "") for word in words)
@@ -105,8 +113,19 @@ def read_declared(tool: Tool, kind: str, args: Mapping[str, Any]) -> list[str]:
         value = args.get(name)
         if value is None:
             value = known.get(name, {}).get("default") or ("" if kind == "to" and not at else None)
-        found += _list_texts(to_jsonable_python(value, fallback=str))
+        if kind == "command" and isinstance(value, (list, tuple)):  # the words of one
+            found.append(shlex.join(map(str, value)))
+        else:
+            found += _list_texts(to_jsonable_python(value, fallback=str))
     return found
+
+
+def _list_other_names(chat: str) -> Iterator[str]:
+    """Yield how else a chat or a person may be called: by a part of the id, or as another spelling of a number."""
+    parts, number = _CHAT_PARTS.split(chat), _NUMBER.fullmatch(chat)
+    yield from filter(None, parts) if len(parts) > 1 else ()
+    if number:
+        yield from (f"-{number[2]}",) if number[1] == "-" else (number[2], f"+{number[2]}")
 
 
 def reaches_as_much(tool: Tool, judged: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
@@ -166,12 +185,13 @@ async def resolve_wide(
         text = f"/{decode_fully(text)[5:].lstrip('/')}" if text[:5].lower() == "file:" else text
         if not text or len(text) > _PATH_CHARS or not text.isprintable():
             continue
+        parts = text.split("/")
+        is_home = text[0] == "~" or "~" in parts
         if at < _MAX_RESOLVED:
             with suppress(ToolError):
                 found[await resolve(text if text == base else posixpath.join(base, text))] = None
-                if not tool.says_nothing:
+                if not (tool.says_nothing or is_home):
                     continue
-        parts = text.split("/")
-        is_elsewhere = text[0] == "~" or ".." in parts or (tool.says_nothing and not parts[0])
+        is_elsewhere = is_home or ".." in parts or (tool.says_nothing and not parts[0])
         found |= dict.fromkeys("/".join(parts[start:]) for start in range(len(parts) if is_elsewhere else 1))
     return list(found)

@@ -37,6 +37,7 @@ _MAX_NICKS = 1_000
 _BURST, _PACE = 4, 2.0  # lines at once, and seconds behind them: servers cut off who writes faster for long
 _CAPS = "account-tag server-time message-tags"
 _LINE = re.compile(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
+_NO_CHAT = re.compile(r"[,$*]|\A[^#&!]*[@%]|\A[~&@%+!]+#")  # a list, a mask, somebody on a server, those of a status
 _STATUS = re.compile(r"\A[~&@%+!]+(?=#)")  # said to those of a room who have some status, and in that room
 _UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
 
@@ -124,7 +125,7 @@ class IrcChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Write the lines of a post, and wait until the server has taken them."""
-        if "," in post.chat:  # a list of them: who was judged is one
+        if _NO_CHAT.search(post.chat):  # several, or one by another name than rules know
             raise ToolError(f"{quote_short(post.chat)} is no chat; name one", code="bad_arguments")
         lines = split_line(post.text)
         if len(lines) > _MAX_LINES:

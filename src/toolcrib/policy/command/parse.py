@@ -51,6 +51,7 @@ _QUOTES = re.compile(r"""[\\'"]""")
 # only these blanks part words in a shell: \s would take a no-break space for one
 _BRACES = re.compile(r"(?<![^ \t\n{}])([^ \t\n{}]*)\{([^ \t\n{}]*)\}([^ \t\n]*)")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-]|\{[^{}]*\})", re.ASCII)  # which may stand for nothing
+_FILLED = re.compile(rf"\$\{{\w+:?[-=+?]([^{{}}]*)\}}|\$\([^()]*\)|`[^`]*`|{_VARIABLE.pattern}", re.ASCII)
 _EVALUATED = frozenset({"arithmetic_expansion", "expansion", "subscript", "c_style_for_statement"})
 _PLAIN_EXPANSION = re.compile(r"\$\{[A-Za-z_]\w*\}", re.ASCII)
 # bash expands what stands behind >& once more when it is no number
@@ -141,10 +142,18 @@ def parse(line: str) -> ParsedLine:
 
 
 def spell_out(line: str) -> tuple[str, ...]:
-    """Return a line as it is, and as a shell may read its words: without quotes, and with its braces written out."""
+    """Return a line as it is, and as a shell may read its words: without quotes, with its braces written out, and with
+    nothing for what it puts in, where that is no folder (`~`), or with the word that stands beside a variable."""
     told = re.sub(r"\$'(?:[^'\\]|\\.)*'", lambda found: literal(found[0]) or found[0], line.replace("\\\n", ""))
     bare = _QUOTES.sub("", told)
-    return tuple(dict.fromkeys((line, bare, _expand_braces(bare))))
+    expanded = _expand_braces(bare)
+    return tuple(dict.fromkeys((line, bare, expanded, _FILLED.sub(_fill, expanded))))
+
+
+def _fill(found: re.Match[str]) -> str:
+    before, after = found.string[: found.start()][-1:], found.string[found.end() :][:1]
+    is_folder = after == "/" and not (before.isalnum() or before in ("_", ".", "-"))
+    return found[1] or ("~" if is_folder else "")
 
 
 def _is_intricate(line: str) -> bool:

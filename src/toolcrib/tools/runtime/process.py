@@ -1,11 +1,19 @@
 """process: look after commands in the background. Every action is one method of the service."""
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from toolcrib import Ctx, Result, actions, vouch_for
 
+_HEX_BYTE = re.compile(r"(?:0x)?[0-9a-f]{1,2}", re.IGNORECASE)
+# a key that types no character of a command
+_PRESSED = re.compile(
+    r"(?:[cms]-)+.+|\^.|enter|return|kpenter|b?tab|esc(?:ape)?|b(?:ack)?space|delete|dc|up|down|left|right|home|end|f[0-9]+",
+    re.IGNORECASE,
+)
 Id = Annotated[str, "as exec told it"]
 
 
@@ -118,6 +126,15 @@ def _tell(text: str, state: dict[str, Any]) -> Result:
     return Result((own,), state)
 
 
+def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the lines that are typed: as text, as bytes, and as keys."""
+    data = bytes(int(each, 16) for each in args.get("hex") or () if _HEX_BYTE.fullmatch(each.strip()))
+    typed = [args.get(name) or "" for name in ("data", "text", "literal")] + [data.decode(errors="replace")]
+    for key in map(str.strip, args.get("keys") or ()):
+        typed.append(" " if key.lower() == "space" else "\n" if _PRESSED.fullmatch(key) else key)
+    return {"command": "".join(typed).splitlines()}
+
+
 def _output(state: dict[str, Any], text: str) -> Result:
     """Return output with how the command goes; one that failed is told, though looking at it succeeded."""
     name = state["sessionId"]
@@ -135,7 +152,8 @@ process = actions(
         "paste": paste, "kill": kill, "clear": clear, "remove": remove,
     },
     group="runtime",
-    commands=("data", "text", "literal"),
+    commands=("data", "text", "literal", "hex", "keys"),
+    read_places=_read_places,
     limit=210_000,
     late="a command is in the background",
 )  # fmt: skip
