@@ -38,6 +38,10 @@ class Guest:
         return "" if answer.status_code == 200 else f"{answer.status_code} {answer.text}"
 
 
+def ask_mcp(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
 Way = Callable[[Guest, str], Awaitable[str]]
 SPAWN = {"task": "look"}
 WAYS: dict[str, Way] = {
@@ -86,6 +90,20 @@ async def test_the_names_of_the_configured_model_are_no_choice(way: Way) -> None
     async with guest_at() as (guest, _, server):
         assert [await way(guest, word) for word in OWN] == [""] * len(OWN)
     assert {each.body["model"] for each in server.asked} == {"one"}
+
+
+async def test_what_rules_say_of_the_configured_model_binds_a_guest_at_every_door() -> None:
+    pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    async with guest_at() as (guest, _, _server):
+        known = {each["name"] for each in (await guest.client.get("tools.catalog"))["tools"]}
+        guest.http.headers["accept"] = "application/json, text/event-stream"
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        begun = await guest.http.post("/mcp", json=ask_mcp("initialize", hello), timeout=60)
+        session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+        told = await guest.http.post("/mcp", json=ask_mcp("tools/list", {}), headers=session)
+        listed = json.loads(told.text.partition("data: ")[2])["result"]["tools"]
+    assert {each["name"] for each in listed} == known - {"find_tools"}  # which is for turns of ours
+    assert not {"exec", "write"} & known
 
 
 PICTURE = (

@@ -409,7 +409,7 @@ def build(
     channels = behind.find(Channels)
     belts.offered, ports_of.list_here = behind.find(Peers).tools_for, channels.talk.list_here
     settings.on_change(belts.renew, models.forget, channels.follow_settings, core.find(Revocations).end_soon)
-    core.find(ServerTools).run_as = lambda caller, tool, args: belts.belt(caller, [tool]).call(tool.name, args)
+    core.find(ServerTools).run_as = lambda who, tool, args: belts.belt(models.assign(who), [tool]).call(tool.name, args)
     exits.callback(ports_of.close)
     exits.callback(LogRedactor(redactors[1], loaded.config.logging.redact_patterns).install(settings))
     _close_in_turn(exits, [kept, models, *features, turns, starter, *turn_features])

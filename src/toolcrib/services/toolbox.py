@@ -52,7 +52,7 @@ class Toolbox:
     @rpc("tools.catalog", clients="read", why="gate")
     async def catalog(self, caller: Caller) -> dict[str, Any]:
         """List the tools that the caller has, with their parameters."""
-        tools = self._core.belt_of(caller).tools.values()
+        tools = (await self._belt(caller)).tools.values()
         return {"tools": [{**describe_tool(tool), "parameters": tool.parameters} for tool in tools]}
 
     @rpc("tools.list", clients="read", why="gate")
