@@ -55,6 +55,16 @@ def test_what_would_lift_the_bound_of_guests_can_be_written_and_gives_what_it_sa
     assert not [each for each in lint(config(after)) if each.kind in ("guests", "shadowed")]
 
 
+@pytest.mark.parametrize("entry", ["*", "*_search", "group:web", "web_*"])
+def test_the_list_that_is_printed_can_be_written_into_a_file_as_it_stands(entry: str, tmp_path: Path) -> None:
+    chat = {"channels": {"telegram": {"groups": {"-1": {"tools": {"alsoAllow": [entry]}}}}}}
+    (finding,) = (each for each in lint(chat) if each.kind == "guests")
+    allow = finding.remedy.partition(".allow: ")[2].partition(" in the place")[0]
+    path = crib_file(tmp_path, f"channels: {{telegram: {{groups: {{'-1': {{tools: {{allow: {allow}}}}}}}}}}}")
+    caller = toolcrib.Caller(channel="telegram", group="-1", sender=toolcrib.Sender(id="7"))
+    assert {"web_search", "message"} <= set(toolcrib.open(path, env={}).belt(caller).tools)
+
+
 @pytest.mark.parametrize("key", ["allow", "deny"])
 @pytest.mark.parametrize("entry", ["group:plugins", "Group:Plugins"])
 def test_a_group_that_is_known_and_holds_nothing_is_not_called_unknown(key: str, entry: str) -> None:

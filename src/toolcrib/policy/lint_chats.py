@@ -54,7 +54,8 @@ def advise_gift(
     example = next((each for each in _EXAMPLES if each not in (*had, *allowed)), _EXAMPLES[0])
     given = ", ".join((*also, *lent)) if also else f"{example} (or what you write in its place)"
     instead = " in the place of alsoAllow" if written else ""
-    return f"to give {given} besides, write {place}.allow: [{', '.join((*allowed, *(also or (example,))))}]{instead}"
+    written_out = (f'"{each}"' if each.startswith("*") else each for each in (*allowed, *(also or (example,))))
+    return f"to give {given} besides, write {place}.allow: [{', '.join(written_out)}]{instead}"  # as YAML reads it
 
 
 def advise_identity(lists: ScopeSettings | None = None) -> str:
