@@ -405,8 +405,7 @@ def build(
     turn_features = mount_features(behind, turn_mounts)
     router.mount(*(service for feature in turn_features for service in feature.services))
     belts.take((*features, *turn_features))
-    router.call_tool = behind.find(Toolbox).ask_as_tool
-    channels = behind.find(Channels)
+    router.call_tool, channels = behind.find(Toolbox).ask_as_tool, behind.find(Channels)
     belts.offered, ports_of.list_here = behind.find(Peers).tools_for, channels.talk.list_here
     settings.on_change(belts.renew, models.forget, channels.follow_settings, core.find(Revocations).end_soon)
     core.find(ServerTools).run_as = lambda who, tool, args: belts.belt(models.assign(who), [tool]).call(tool.name, args)
