@@ -113,8 +113,6 @@ class Models:
     def choose(self, caller: Caller, word: str, own: str = "") -> str:
         """Return the model that a word of whoever asks means, "" for the configured one; only the owner has another.
 
-        `own` is what is configured for this, else it is the agent's.
-
         Rules may give models different tools, so whoever could choose one could choose its tools (G8).
         """
         agent, asked, shown = agent_of(caller), word.strip().lower(), escape(word[:_SHOWN_CHARS])

@@ -175,8 +175,8 @@ def owner_of_runs(caller: Caller) -> str:
         return channel
     if sender.id and "#" not in sender.id and caller.account is None and channel.isidentifier():
         return f"{channel}:{sender.id}"
-    session = "" if sender.id or sender.e164 else caller.session
-    return quote(json.dumps([channel, caller.account, sender.id, sender.e164, session]), safe="[]")
+    who = [sender.id, sender.e164] if sender.id or sender.e164 else [caller.session]
+    return quote(json.dumps([channel, caller.account, who]), safe="[]")
 
 
 def add_source(content: tuple[Content, ...], outside: str) -> tuple[Content, ...]:

@@ -148,8 +148,7 @@ class Gateway:
         sessionKey: str = "",  # noqa: N803
     ) -> dict[str, Any]:
         """Tell the name of an agent, or of the one that answers in a session; to a guest, of theirs."""
-        is_any = self._core.is_owner(caller)
-        id = to_agent(agentId or agent_from_key(sessionKey or "main")) if is_any else agent_of(caller)
+        id = to_agent(agentId or agent_from_key(sessionKey)) if self._core.is_owner(caller) else agent_of(caller)
         own = self._core.config.agent(id)
         return {"agentId": id, "name": (own.name if own else None) or id}
 

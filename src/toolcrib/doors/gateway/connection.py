@@ -56,7 +56,6 @@ _MAX_IN_FLIGHT = 64
 _IDLE_BYTES = 65_536  # that wait for a client at most before it is told less
 _DRAIN_SECONDS = 10.0  # in which a client has to read what it was sent, before it is sent another long answer
 _DROPPABLE = frozenset({"tick", "presence", "health"})
-# who may be told of what; all others are told to everybody who may see the session
 
 
 class ConnectionHost(Protocol):

@@ -65,7 +65,6 @@ class McpDoor:
         if caller.session is None:
             caller = replace(caller, session="agent:main:mcp")
         why = explain_forbidden("tools.call", principal.role, principal.scopes, "write")
-        # whatever model a guest asks by, what rules say of the configured one binds them
         assign = self._crib.models.assign if not principal.is_owner else (lambda who: who)
         app, ready = BeltApp(BeltServer(lambda: self._crib.belt(assign(caller)), refusal=why)), asyncio.Event()
 

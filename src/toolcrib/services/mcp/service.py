@@ -175,13 +175,10 @@ class Mcp:
         """Tell how every MCP server stands, its tools, and what is wrong; to a guest, those whose tools they have."""
         if self._is_owner(caller):
             return [each.to_json() for each in self.servers.values()]
-        had, told = self.tools_of(caller), list[dict[str, Any]]()
-        for name, each in self.servers.items():
-            if any(tool.startswith(f"{server_part(name)}__") for tool in had):
-                row = each.to_json()
-                tools = [tool for tool in row["tools"] if tool["name"] in had]
-                told.append({**row, "about": "", "problems": [], "said": "", "tools": tools})
-        return told
+        had, unsaid = self.tools_of(caller), {"about": "", "problems": [], "said": ""}
+        mine = [name for name in self.servers if any(each.startswith(f"{server_part(name)}__") for each in had)]
+        rows = [self.servers[name].to_json() | unsaid for name in mine]
+        return [row | {"tools": [tool for tool in row["tools"] if tool["name"] in had]} for row in rows]
 
     @rpc("mcp.list", clients="admin")
     async def overview(
