@@ -92,7 +92,8 @@ def _list_aside(tools: Iterable[Tool], card: ModelCard) -> Iterable[tuple[str, s
                 yield tool.name, _ASKED
             elif tool.group in _ASIDE:
                 yield tool.name, _FOUND
-    if sum(map(_count_chars, others)) > (card.window * 4 // 10 if is_known else _OTHERS_CHARS):
+    sizes = (len(each.name) + len(each.description) + len(orjson.dumps(each.parameters)) for each in others)
+    if sum(sizes) > (card.window * 4 // 10 if is_known else _OTHERS_CHARS):
         yield from ((tool.name, _FOUND) for tool in others)
 
 
@@ -112,7 +113,3 @@ def _list_words(text: str) -> set[str]:
 
 def _list_telling_words(text: str) -> set[str]:
     return {word for word in _list_words(text) if len(word) >= _TELLING_CHARS}
-
-
-def _count_chars(tool: Tool) -> int:
-    return len(tool.name) + len(tool.description) + len(orjson.dumps(tool.parameters))

@@ -86,7 +86,10 @@ class Journal:
     def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         """Take an entry of the record; a body waits until its start is kept, with all that led to it."""
         if is_start := isinstance(entry, Started):
-            self.add(Began(_with_json_args(entry.call)))
+            args = entry.call.args and to_jsonable_python(
+                dict(entry.call.args), fallback=str
+            )  # some are a tool's types
+            self.add(Began(entry.call._replace(args=args)))
         if (writing := self._record.write(entry)) is not None:
             self._take(writing)
         return self.flush() if is_start and not self.is_settled else None
@@ -141,11 +144,6 @@ class Journal:
             why = getattr(error, "strerror", None) or type(error).__name__
             error = ToolError(f"it could not be kept ({why})", code="unkept")
         self._failure = self._failure or error
-
-
-def _with_json_args(call: Call) -> Call:
-    """Return a call as it can be kept: arguments that were checked may be of types of the tool's own."""
-    return call if not call.args else call._replace(args=to_jsonable_python(dict(call.args), fallback=str))
 
 
 _UNCERTAIN = (

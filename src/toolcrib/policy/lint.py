@@ -280,7 +280,8 @@ def _check_outside(
         if caller.owner and not any("network" in each.effects or _is_foreign(each) for each in tools.values()):
             continue
         rules = taint_rules_for(settings, caller, inventory.tools, inventory.groups)
-        is_free = all(_runs_anything(each) for each in (settings.tools, *([agent.tools] if agent else ())))
+        commands = [each.exec for each in (settings.tools, *([agent.tools] if agent else ()))]
+        is_free = all(each.security == "full" and each.ask != "always" for each in commands)
         for name, tool in tools.items():
             if belt.verdicts[name].decision != "allow" or not tool.effects & {"send", "execute"} or name in rules.tools:
                 continue
@@ -313,10 +314,6 @@ def _list_readers(settings: PolicySettings) -> Iterator[tuple[str, Caller]]:
 
 def _is_foreign(tool: Tool) -> bool:
     return tool.source.startswith(("mcp:", "client:", "plugin:"))
-
-
-def _runs_anything(tools: ToolsSettings) -> bool:
-    return tools.exec.security == "full" and tools.exec.ask != "always"
 
 
 @dataclass(frozen=True, slots=True)

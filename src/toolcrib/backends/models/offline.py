@@ -141,13 +141,9 @@ def _since_reply(history: History) -> list[Message]:
 
 def _requests(messages: Iterable[Message]) -> Iterator[str]:
     for message in messages:
-        if message.role == "user" and (text := _last_words(message).strip()):
+        texts = [part.text for part in message.content if isinstance(part, Text)]  # who wrote it may stand before it
+        if message.role == "user" and texts and (text := texts[-1].strip()):
             yield text
-
-
-def _last_words(message: Message) -> str:
-    """Return the last part of a message: who wrote it may stand before it."""
-    return next((part.text for part in reversed(message.content) if isinstance(part, Text)), "")
 
 
 def _task(text: str) -> str:
