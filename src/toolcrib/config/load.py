@@ -320,16 +320,15 @@ def load(
     translated = from_openclaw(read_in) if foreign else Translated(read_in, read_in.value)
     if surroundings.unset:
         # what is unknown may not fit everywhere, like an address: there it is left out
-        value, _ = _drop_keys(translated.value, lambda error: _find_filled(error, translated))
+        key, named = translated.key, translated.document.referenced
+        value, _ = _drop_keys(
+            translated.value, lambda error: [each for each in failing_keys(error) if key(each) in named]
+        )
         translated = replace(translated, value=value)
     loaded = replace(_check(translated, foreign=foreign), unset=tuple(surroundings.unset), ignore=ignore)
     if ignore is not None:
         refuse_unfollowed(loaded.document, loaded.translated.ignored, ignore)
     return loaded
-
-
-def _find_filled(error: ValidationError, translated: Translated) -> list[KeyPath]:
-    return [path for path in failing_keys(error) if translated.key(path) in translated.document.referenced]
 
 
 def _check(translated: Translated, *, foreign: bool) -> Loaded:
