@@ -121,7 +121,8 @@ async def test_a_group_gets_its_own_tools_and_a_replay_nothing(tmp_path: Path) -
                 assert (await tell(crib, asked)).status == 202
             await tell(crib, signed(said_by(STRANGER, "/why exec", id="2", group="shop")))
             await tell(crib, signed(said_by(STRANGER, "/why read", id="3", group="shop", mentioned=True)))
-            await until(lambda: any("read: " in each for each in there.said(STRANGER)))
+            # neither waits for the other
+            await until(lambda: {each[:6] for each in there.said(STRANGER)} >= {"exec: ", "read: "})
             assert [each[:10] for each in there.said(STRANGER) if "exec" in each] == ["exec: deny"]
 
 

@@ -22,7 +22,7 @@ from .servers import KnownServer
 
 log = logging.getLogger("toolcrib")
 T = TypeVar("T")
-_MEET_SECONDS = 5.0
+_MEET_SECONDS = 30.0  # npx and uvx fetch what they start first
 
 Connect = Callable[[Callable[..., None]], Awaitable[Link]]
 """Connects to a server; what it is given is to be called when the server says that its offer has changed, and with the
