@@ -23,7 +23,7 @@ from . import wrong
 from .asking import KEY, model_at, runnable
 from .servers import APIS, Say, Server, Talk, answering, said, sent_whole, serving
 
-__all__ = ["BUSY", "GOOD", "MISBEHAVIOURS", "Misbehaviour", "Trouble", "misbehaving"]
+__all__ = ["BUSY", "GOOD", "MISBEHAVIOURS", "QUICK", "Misbehaviour", "Trouble", "misbehaving"]
 
 GOOD = Say(text="All is well.")
 CALM = Patience(connect=20.0, idle=20.0, closing=20.0, rest=0.1, whole=120.0)  # a busy machine answers late, too

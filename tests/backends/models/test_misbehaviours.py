@@ -12,17 +12,22 @@ from toolcrib.adapter.reply import is_overflow
 from toolcrib.define.message import join_text
 
 from .asking import ended
-from .misbehaviours import BUSY, GOOD, MISBEHAVIOURS, Misbehaviour, misbehaving
+from .misbehaviours import BUSY, GOOD, MISBEHAVIOURS, QUICK, Misbehaviour, misbehaving
 
 pytestmark = pytest.mark.anyio
 
-# what is about measure takes seconds: one API each on ordinary days, all of them in the long campaign
+
+def is_slow(row: Misbehaviour) -> bool:
+    return bool(row.megabytes) or row.patience is QUICK
+
+
+# what is about measure or silence takes seconds: one API each on ordinary days, all of them in the long campaign
 CASES = [
     pytest.param(
         row,
         api,
         id=f"{api}: {row.name}",
-        marks=(pytest.mark.full,) if row.megabytes and api != row.apis[at % len(row.apis)] else (),
+        marks=(pytest.mark.full,) if is_slow(row) and api != row.apis[at % len(row.apis)] else (),
     )
     for at, row in enumerate(MISBEHAVIOURS.values())
     for api in row.apis
