@@ -21,9 +21,52 @@ CHROMIUM = shutil.which("chromium") if find_spec("playwright") else None
 FLAGS = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 
+class _Kept:
+    """A Chromium that is started when it is first needed, and anew where it has crashed."""
+
+    def __init__(self, stack: contextlib.AsyncExitStack) -> None:
+        self._stack = stack
+        self._browser: Browser | None = None
+
+    async def browser(self) -> "Browser":
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = await self._stack.enter_async_context(_launched())
+        return self._browser
+
+
+_KEPT: dict[asyncio.AbstractEventLoop, _Kept] = {}
+
+
+@contextlib.asynccontextmanager
+async def keeping_browser() -> AsyncIterator[None]:
+    """Have one Chromium for all who browse on this loop meanwhile, one after the other."""
+    loop = asyncio.get_running_loop()
+    async with contextlib.AsyncExitStack() as stack:
+        _KEPT[loop] = _Kept(stack)
+        try:
+            yield
+        finally:
+            del _KEPT[loop]
+
+
 @contextlib.asynccontextmanager
 async def browsing(*flags: str) -> AsyncIterator["Browser"]:
-    """Yield Chromium."""
+    """Yield Chromium; what is opened in it, in contexts that share nothing, ends with the block."""
+    kept = None if flags else _KEPT.get(asyncio.get_running_loop())
+    if kept is None:
+        async with _launched(*flags) as browser:
+            yield browser
+        return
+    browser = await kept.browser()
+    try:
+        yield browser
+    finally:
+        for context in browser.contexts:
+            await context.close()
+
+
+@contextlib.asynccontextmanager
+async def _launched(*flags: str) -> AsyncIterator["Browser"]:
     from playwright.async_api import async_playwright  # noqa: PLC0415  an extra
 
     async with async_playwright() as playwright:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.backends.exec.shells import until
 from tests.doors.gateway.canvas_world import CHROMIUM, browsing
 from tests.doors.gateway.world import TOKEN
 
@@ -117,6 +118,7 @@ async def page_of(
         serving = asyncio.ensure_future(server.serve(at))
         try:
             async with browsing(*flags) as browser:
+                await until(lambda: server.is_ready or serving.done())
                 world = PageWorld(server, browser, at.getsockname()[1])
                 yield world
         finally:
