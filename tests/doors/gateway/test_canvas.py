@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from .canvas_world import (
     call,
     component,
     evaluate,
+    keeping_browser,
     lines,
     look,
     show,
@@ -42,6 +44,17 @@ BRIDGES = {
     "{postMessage: (told) => window.native(JSON.stringify(told))}}}",
     "android": "window.openclawCanvasA2UIAction = {postMessage: (told) => window.native(told)}",
 }
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def browser_of_the_file(anyio_backend: str) -> AsyncIterator[None]:
+    async with keeping_browser():
+        yield
 
 
 async def fill_in(frame: Any) -> None:
