@@ -110,7 +110,9 @@ def lint(
             found += check_named(entry, "tools.guests", tools, groups)
     for each in check_guests(settings, inventory):
         found.append(Finding("guests", "warning" if each.is_open else "note", each.origin, each.message, each.remedy))
-    found += itertools.starmap(_warn, check_roles(settings.roles, _list_keys(settings)))
+    entries = [group for groups in list_chats(settings) for group in groups.values()]
+    senders = ((key, f"{each.origin}.toolsBySender.{key}") for each in entries for key in each.by_sender)
+    found += itertools.starmap(_warn, check_roles(settings.roles, senders))
     if belt_for is not None:
         for expect in expects:
             found += _check_expectation(expect, belt_for(expect.caller), inventory)
@@ -210,12 +212,6 @@ def _check_conditions(scope: _Scope, settings: PolicySettings, inventory: Invent
         elif rule.kind == "deny" and (ways := find_ways_around(rule, scope.rule, shut, inventory.tools, match)):
             what = f"{rule} can be got around with {list_some(ways, in_order=True)}"
             yield _warn("around", origin, what, "deny those for the same arguments, or altogether")
-
-
-def _list_keys(settings: PolicySettings) -> Iterator[tuple[str, str]]:
-    for group in (group for groups in list_chats(settings) for group in groups.values()):
-        for key in group.by_sender:
-            yield key, f"{group.origin}.toolsBySender.{key}"
 
 
 def _check_dead(settings: PolicySettings, inventory: Inventory) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ _PROTECTED = (
     "**/.config/pip", "**/.config/uv", "**/.config/mise", "**/.config/tmux", "**/.config/vim", "**/.config/emacs",
     ".pip", "**/.cargo/config", "**/.cargo/config.toml", "**/.aws/config", "**/.kube/config", "**/.docker/config.json",
     ".gemrc", ".irbrc", ".pryrc", ".Rprofile", ".lldbinit", ".psqlrc", ".sqliterc", ".curlrc", ".wgetrc", ".inputrc",
-    ".screenrc", ".husky",
+    ".screenrc", ".husky", ".pdbrc", ".hgrc", "**/.cargo/bin", "**/.docker/cli-plugins",
     "toolcrib.json5", "toolcrib.json", "toolcrib.yaml", "toolcrib.yml", "toolcrib.toml",
     f"{STAGE}*",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -42,8 +42,9 @@ def list_(**options: Unpack[JsonOptions]) -> None:
         print_json(found)
         return
     rows = [
-        (each["name"], each["source"], _list_tools(each["tools"]), str(each["maxTurns"]), _first_line(each))
+        (each["name"], each["source"], _list_tools(each["tools"]), str(each["maxTurns"]), line)
         for each in found["agents"]
+        for line in [truncate(escape_controls(each["description"]).split("\n", 1)[0], _SHOWN)]
     ]
     print_table(("agent", "source", "tools", "turns", "description"), rows)
 
@@ -127,10 +128,6 @@ def _list_tools(tools: Sequence[str] | None) -> str:
     if tools is None:
         return "those of its parent"
     return ", ".join(tools) or "none"
-
-
-def _first_line(agent: Mapping[str, Any]) -> str:
-    return truncate(escape_controls(agent["description"]).split("\n", 1)[0], _SHOWN)
 
 
 def _indent(schema: Any) -> str:
