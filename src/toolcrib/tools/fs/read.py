@@ -24,8 +24,9 @@ async def read(
     limit: Annotated[int | None, Field(ge=1, description="lines, at most 2000")] = None,
 ) -> Result:
     """Read a text file or look at a picture. A long file comes in parts, and says how to go on."""
+    workspace = ctx.workspace
     try:
-        found, head = await use_existing(ctx, path, lambda each: ctx.workspace.read(each, 0, _HEAD_BYTES))
+        found, head = await use_existing(ctx, path, lambda each: workspace.read(each, 0, _HEAD_BYTES))
     except ToolError as error:
         if error.code == "is_folder":
             raise ToolError(f"{path!r} is a folder; use ls to see what is in it", code="is_folder") from None
@@ -38,11 +39,11 @@ async def read(
     if encoding is not None:
         return await _read_decoded(ctx, found, encoding, first, most, limit)
     if is_binary(head):
-        entry = await ctx.workspace.stat(found)
+        entry = await workspace.stat(found)
         text = f"[{escape_name(found)} is {file_kind(head)}, {format_size(entry.size)}, not text; {_OTHER_FORMATS}]"
         return Result.text(text, details={"path": entry.path, "kind": "binary", "bytes": entry.size})
-    passage = await ctx.workspace.lines(found, first, most, _MAX_BYTES)
-    ctx.workspace.note(passage.entry)
+    passage = await workspace.lines(found, first, most, _MAX_BYTES)
+    workspace.note(passage.entry)
     return _text(passage, passage.data.decode("utf-8", "replace"), limit)
 
 
