@@ -32,7 +32,7 @@ class Box:
     abilities = Abilities(actions=("send", "edit", "delete"), longest=4_000, knows_keys=True, buttons=True, cards=True)
 
     def __init__(self) -> None:
-        self.heard, self.posts = asyncio.Queue[HeardMessage](), list[Post]()
+        self.heard, self.posts, self.keys = asyncio.Queue[HeardMessage](), list[Post](), list[str]()
         self._count = 0
 
     def put(self, who: str, text: str, group: str = "") -> None:
@@ -52,6 +52,7 @@ class Box:
 
     async def post(self, post: Post, key: str) -> str:
         self.posts.append(post)
+        self.keys.append(key)
         return key
 
     async def act(self, action: str, chat: str, params: Any) -> dict[str, Any]:

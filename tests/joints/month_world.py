@@ -113,7 +113,7 @@ class Household:
         self.count += 1
         files = (Attachment(ref=file, name=file, size=len(self.attachments[file]), is_forwarded=True),) if file else ()
         chat = group or who
-        before = self._list_answers(chat)
+        before = self._count_answers(chat)
         message = HeardMessage(
             id=f"m{self.count}",
             chat=chat,
@@ -127,11 +127,15 @@ class Household:
         )
         self.box.heard.put_nowait(message)
         async with asyncio.timeout(120):
-            while self._list_answers(chat) <= before:
+            while self._count_answers(chat) <= before:
                 await asyncio.sleep(0.002)
 
-    def _list_answers(self, chat: str) -> int:
-        return sum(each.chat == chat and each.text != "The owner is asked." for each in self.box.posts)
+    def _count_answers(self, chat: str) -> int:
+        """Return how many posts of a chat are no question."""
+        posts = zip(self.box.posts, self.box.keys, strict=True)
+        return sum(
+            each.chat == chat and each.text != "The owner is asked." and "/ask-" not in key for each, key in posts
+        )
 
     async def work_at_terminal(self, day: int, text: str) -> None:
         """Have the owner say something in the terminal's session of that day."""
