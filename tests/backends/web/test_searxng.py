@@ -72,6 +72,8 @@ async def is_listening(port: int) -> bool:
 
 
 def find(asked: Asked) -> Answer:
+    if "q" not in asked.params:  # not of this engine's program: somebody had the port before
+        return 404, {}
     if "broken" in asked.params["q"]:
         return 500, {}
     rows = [
