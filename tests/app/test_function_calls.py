@@ -22,9 +22,10 @@ async def add(a: int, b: int) -> int:
 
 
 async def count_calls(work: Callable[[], Awaitable[Any]], where: str = "") -> int:
-    """Return how many functions of Python are called once everything is warm, the same every time.
+    """Return how many functions of Python are called once everything is warm.
 
-    With `where` those alone whose files have it in their path: how often a loop looks for a thread's end is chance.
+    The fewest of some times: what is called meanwhile for garbage or in another thread is not ours. With `where` those
+    alone whose files have it in their path: how often a loop looks for a thread's end is chance.
     """
     counts = list[int]()
 
@@ -34,7 +35,7 @@ async def count_calls(work: Callable[[], Awaitable[Any]], where: str = "") -> in
 
     for _ in range(4):
         await work()
-    for _ in range(3):
+    for _ in range(5):
         counts.append(0)
         before = sys.getprofile()
         sys.setprofile(note)
@@ -42,8 +43,7 @@ async def count_calls(work: Callable[[], Awaitable[Any]], where: str = "") -> in
             await work()
         finally:
             sys.setprofile(before)
-    assert len(set(counts)) == 1
-    return counts[0]
+    return min(counts)
 
 
 @pytest.mark.parametrize("caller", [OWNER, Caller(), GUEST], ids=["owner", "program", "guest"])
