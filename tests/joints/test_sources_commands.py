@@ -76,7 +76,7 @@ async def test_what_had_a_network_or_nobody_can_see_through_is_from_outside(
 ) -> None:
     async with world(tmp_path, config) as crib:
         (result,) = await turn(crib, run(line))
-        _, started = await turn(crib, run(f"{line}; sleep 0", background=True), ("ls", {}), session=OTHER)
+        _, started = await turn(crib, run(f"{line}; sleep 0.5", background=True), ("ls", {}), session=OTHER)
         assert sources(started) == ""
         (log,) = await turn(crib, ("process", {"action": "list"}), session=OTHER)
         id = json.loads(json.dumps(log.details))["sessions"][0]["sessionId"]

@@ -122,7 +122,8 @@ def _trace_reached(
     new = (each for each in tracer.list_foreign(terms) if each not in known)
     found = [f"file:{each}/" for each in new if any(path == "." or _is_at(each, path) for path in reached)]
     for path, only_names in reached.items():
-        found += tracer.trace(terms, path, names=only_names)
+        if os.path.lexists(os.path.join(terms.root, path)):  # noqa: PTH118  a word may be no path, as `~` in quotes
+            found += tracer.trace(terms, path, names=only_names)
     return tuple(map(escape_unprintable, found))
 
 
