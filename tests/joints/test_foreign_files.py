@@ -52,7 +52,6 @@ NARROWS: list[tuple[str, Any]] = [
     ("browser/ssrfPolicy/hostnameAllowlist", ["example.org"]),
     ("gateway/http/endpoints/chatCompletions/enabled", False),
     ("mcp/servers/files", {"command": "npx", "disabled": True}),
-    ("tools/exec/applyPatch/allowModels", ["gpt-5"]),
 ]
 BENIGN: list[tuple[str, Any]] = [
     ("channels/telegram/groups/-2/enabled", True),

@@ -72,7 +72,6 @@ TABLE: tuple[_Row, ...] = (
     _Row("gateway.*.enabled", "narrows", "nobody is served there without the gateway's token", _is_off),
     _Row("mcp.servers.*.disabled", "narrows", "take the server out"),
     _Row("cron.maxConcurrentRuns", "equivalent", "cron.maxConcurrent"),
-    _Row("tools.exec.applyPatch.allowModels", "narrows", "name apply_patch in the deny of other models"),
     _Row("tools.*.enabled", "narrows", "name the tool in tools.deny", _is_off),
     _Row("canvasHost.enabled", "narrows", "name canvas in tools.deny", _is_off),
     _Row("cron.enabled", "narrows", "name cron in tools.deny", _is_off),
