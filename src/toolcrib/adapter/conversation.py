@@ -132,8 +132,7 @@ def exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
         if message.finish in BROKEN:
             pairs = [pair for pair in pairs if pair[1] is not None]
         calls = tuple(call for call, _ in pairs)
-        lost = Message(role="tool", content=(Text(_LOST),), status="error", at=message.at)
-        answers = tuple(answer or replace(lost, call_id=call.id) for call, answer in pairs)
+        answers = tuple(answer or _missing_answer(call, message.at) for call, answer in pairs)
         yield Exchange(message if calls == message.calls else replace(message, calls=calls), answers)
 
 
@@ -196,6 +195,10 @@ class _Thread:
         del self.open[first : first + len(pairs)]
         self.open += slots
         self.latest, self.waiting = len(slots), []
+
+
+def _missing_answer(call: Call, at: float) -> Message:
+    return Message(role="tool", content=(Text(_LOST),), call_id=call.id, status="error", at=at)
 
 
 _MAX_DEPTH = 100  # of values inside each other in arguments; what lies deeper is left out

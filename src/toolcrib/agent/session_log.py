@@ -86,9 +86,8 @@ class Journal:
     def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         """Take an entry of the record; a body waits until its start is kept, with all that led to it."""
         if is_start := isinstance(entry, Started):
-            args = entry.call.args and to_jsonable_python(
-                dict(entry.call.args), fallback=str
-            )  # some are a tool's types
+            # arguments that were checked may be of types of the tool's own
+            args = entry.call.args and to_jsonable_python(dict(entry.call.args), fallback=str)
             self.add(Began(entry.call._replace(args=args)))
         if (writing := self._record.write(entry)) is not None:
             self._take(writing)

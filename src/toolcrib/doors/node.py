@@ -127,9 +127,8 @@ class NodeHost:
 
     async def _hear(self, link: GatewayLink, heard: AsyncIterator[tuple[str, Any]]) -> None:
         async for event, told in heard:
-            if not event.startswith("node.invoke.") or not (
-                isinstance(told, Mapping) and isinstance(told.get("id"), str) and "nodeId" in told
-            ):
+            is_request = isinstance(told, Mapping) and isinstance(told.get("id"), str) and "nodeId" in told
+            if not (is_request and event.startswith("node.invoke.")):
                 continue
             if event == "node.invoke.request" and len(self._tasks) < _MAX_AT_ONCE:  # more than that is left to time out
                 task = asyncio.get_running_loop().create_task(self._answer(link, told))

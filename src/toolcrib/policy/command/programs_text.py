@@ -70,10 +70,9 @@ def check_jq_program(program: str) -> None:
         elif found["bracket"]:
             around = around[:-1]
         elif found["string"] or found["comment"]:
-            if not skips and (
-                odd := next((word for word in re.findall(r"[A-Za-z_]\w*", found[0]) if word in _READS_ELSEWHERE), "")
-            ):
-                raise OddUseError(f"its program may use {odd!r}")
+            odd = [] if skips else [word for word in re.findall(r"[A-Za-z_]\w*", found[0]) if word in _READS_ELSEWHERE]
+            if odd:
+                raise OddUseError(f"its program may use {odd[0]!r}")
         elif found["name"] in _READS_ELSEWHERE and not _is_field(
             program, found, in_object=skips and around[-1:] == ["{"]
         ):
