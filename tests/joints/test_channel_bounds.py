@@ -76,6 +76,7 @@ async def test_a_turn_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> 
         async with asyncio.timeout(60):
             while len(await world.crib.ask("approvals.list", {}, caller=toolcrib.OWNER)) < 20:
                 await asyncio.sleep(0.05)
+        assert world.held.begun == 0
 
 
 async def have_done(world: PersonWorld, who: str, count: int) -> None:
@@ -98,6 +99,7 @@ async def test_the_jobs_of_others_leave_the_owners_a_place(tmp_path: Path) -> No
         await until(lambda: world.held.begun == 2)
         world.held.go.set()
         await until(lambda: world.held.done == 4)
+        assert world.held.begun == 4
 
 
 async def test_a_job_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> None:
@@ -109,6 +111,7 @@ async def test_a_job_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> N
             while len(await world.crib.ask("approvals.list", {}, caller=OWNER)) < 4:
                 world.crib.cron.clock.poke()
                 await asyncio.sleep(0.05)
+        assert world.held.begun == 0
 
 
 @pytest.mark.parametrize(("who", "group"), [("stranger", "g"), ("kim", "")])

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +12,8 @@ import pytest
 from PIL import Image
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
+
+from tests.doors.one_browser import anyio_backend, browser_of_the_file  # noqa: F401  fixtures
 
 from toolcrib import OWNER
 
@@ -24,7 +25,6 @@ from .canvas_world import (
     call,
     component,
     evaluate,
-    keeping_browser,
     lines,
     look,
     show,
@@ -44,17 +44,6 @@ BRIDGES = {
     "{postMessage: (told) => window.native(JSON.stringify(told))}}}",
     "android": "window.openclawCanvasA2UIAction = {postMessage: (told) => window.native(told)}",
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-async def browser_of_the_file(anyio_backend: str) -> AsyncIterator[None]:
-    async with keeping_browser():
-        yield
 
 
 async def fill_in(frame: Any) -> None:

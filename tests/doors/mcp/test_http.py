@@ -222,7 +222,7 @@ class Still(asyncio.SelectorEventLoop):
         return 0.0
 
 
-async def serve_and_leave() -> None:
+async def serve_and_leave() -> bool:
     async def answer(_: Any, __: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 204, "headers": [(b"connection", b"close")]})
         await send({"type": "http.response.body"})
@@ -236,8 +236,9 @@ async def serve_and_leave() -> None:
         await writer.wait_closed()
         serving.cancel()
         await asyncio.wait([serving])
+        return serving.cancelled()
 
 
 def test_who_has_nobody_left_ends_without_a_look_at_the_clock() -> None:
     with asyncio.Runner(loop_factory=Still) as runner:
-        runner.run(serve_and_leave())
+        assert runner.run(serve_and_leave())

@@ -1,11 +1,12 @@
 """Pictures for the documentation: `pytest tests/doors/web --pictures docs/images` takes them anew."""
 
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.one_browser import anyio_backend, browser_of_the_file  # noqa: F401  fixtures
 
 TakePicture = Callable[[Any, str], Awaitable[None]]
 
@@ -13,21 +14,6 @@ TakePicture = Callable[[Any, str], Awaitable[None]]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Take the folder that pictures of the page are put into."""
     parser.addoption("--pictures", metavar="FOLDER", help="take pictures of the page into this folder")
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """The tests of a file run on one loop, which the browser that they share stands on."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", autouse=True)
-async def browser_of_the_file(anyio_backend: str) -> AsyncIterator[None]:
-    """Start Chromium once for a file: half of what a test of the page takes is its start."""
-    from tests.doors.gateway.canvas_world import keeping_browser  # noqa: PLC0415  needs the extra gateway
-
-    async with keeping_browser():
-        yield
 
 
 @pytest.fixture
