@@ -98,11 +98,13 @@ async def test_the_jobs_of_others_leave_the_owners_a_place(tmp_path: Path) -> No
         await have_done(world, "owner", 1)
         await until(lambda: world.held.begun == 2)
         world.held.go.set()
+
         # each of the four jobs is a turn of its own: what a model is asked before it has said anything
-        asked = world.server.asked
-        turns = lambda: sum("assistant" not in {m["role"] for m in each.body["messages"]} for each in asked)  # noqa: E731
-        await until(lambda: turns() >= 4)
-        assert turns() == 4
+        def count_turns() -> int:
+            return sum("assistant" not in {m["role"] for m in each.body["messages"]} for each in world.server.asked)
+
+        await until(lambda: count_turns() >= 4)
+        assert count_turns() == 4
 
 
 async def test_a_job_that_waits_for_a_person_holds_no_place(tmp_path: Path) -> None:
