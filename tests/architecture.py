@@ -49,7 +49,7 @@ _ONLY = {
 _ONLY_FROM = {
     ("services", "config"): ("toolcrib.config.settings", "toolcrib.config.services", "toolcrib.config.channels")
 }
-_FOR_ALL = "threads"  # plain functions in threads of their own: whoever waits for one may use them
+_FOR_ALL = frozenset({"threads", "lazy"})  # functions in threads of their own, and declarations: anybody may use them
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
 # The public modules beside the root that are tables of names; `policy` and `testing` are faces of their own rooms.

@@ -9,6 +9,7 @@ import orjson
 from pydantic_core import from_json
 
 from toolcrib.define.errors import ArgumentError
+from toolcrib.lazy import regex
 
 MAX_ARGUMENT_BYTES = 1024 * 1024  # bytes of one call's arguments
 MAX_ARGUMENT_DEPTH = 64  # objects and lists inside each other
@@ -120,9 +121,9 @@ def _refuse_inexact(digits: str) -> None:
 
 # What follows repairs the end of a text that is still arriving, as far as it can be told what will come.
 
-_WORD = re.compile(r"(?<=[:,\[\s])(?:t|tr|tru|f|fa|fal|fals|n|nu|nul)$")
-_EXPONENT = re.compile(r"(?<=[0-9])[eE][+-]?$")
-_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
+_WORD = regex(r"(?<=[:,\[\s])(?:t|tr|tru|f|fa|fal|fals|n|nu|nul)$")
+_EXPONENT = regex(r"(?<=[0-9])[eE][+-]?$")
+_COMMA = regex(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*[}\]])', re.DOTALL)
 
 
 def _finish_word(found: re.Match[str]) -> str:

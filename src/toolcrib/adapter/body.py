@@ -1,7 +1,6 @@
 """The body of a request: the bytes that go to a provider for one streamed reply."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.model import History, Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import dataclass
 
 from . import anthropic, gemini, openai, responses
 from .cards import Api, Target

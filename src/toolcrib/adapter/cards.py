@@ -7,11 +7,12 @@ model that nobody wrote down has a window of 128,000 tokens and no price.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
 from toolcrib.define.model import ModelCard, Price
+from toolcrib.lazy import dataclass
 
 Api = Literal["openai", "responses", "anthropic", "gemini"]
 # How long a provider is asked to keep what it has read: not at all, minutes, or an hour and more.

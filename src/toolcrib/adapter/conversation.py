@@ -15,7 +15,7 @@ import math
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha1
 from typing import Any
 
@@ -24,6 +24,7 @@ import orjson
 from toolcrib.define.display import is_encodable
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Result, Text
+from toolcrib.lazy import dataclass, regex
 
 from .cards import Target
 from .trim import is_failure
@@ -34,7 +35,7 @@ OPENING = "(The conversation begins with the reply below.)"
 _UNNAMED = "call"
 _SUFFIX_CHARS = 8
 # Mistral's models are served over OpenAI's API by many; their chat templates refuse any other id.
-_MISTRAL_NAMES = re.compile(r"(?:mi[sx]tral|(?:code|mini|magi|dev|pix|vox)stral|pixtral)", re.IGNORECASE)
+_MISTRAL_NAMES = regex(r"(?:mi[sx]tral|(?:code|mini|magi|dev|pix|vox)stral|pixtral)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ def _missing_answer(call: Call, at: float) -> Message:
 
 
 _MAX_DEPTH = 100  # of values inside each other in arguments; what lies deeper is left out
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAMES = regex(r"[^a-zA-Z0-9_-]")
 _MAX_NAME_CHARS = 64
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 

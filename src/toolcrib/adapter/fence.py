@@ -1,6 +1,5 @@
 """Marks around untrusted content: outside text stands between marks that it can neither guess nor imitate."""
 
-import re
 import secrets
 from collections.abc import Mapping
 from itertools import islice
@@ -8,6 +7,7 @@ from types import MappingProxyType
 
 from toolcrib.define.display import fold, strip, strip_to_line
 from toolcrib.define.marks import MARK, defuse
+from toolcrib.lazy import regex
 
 from .cut import cut, shorten
 
@@ -19,8 +19,8 @@ NOTICE = (
 _LABEL_CHARS = 300
 _KEY_CHARS = 40
 _MAX_LABELS = 20
-_ID = re.compile(r"[0-9a-f]{16,64}")
-_MARK = re.compile(rf'<<<(END_)?{MARK} id="([0-9a-f]{{16,64}})">>>')
+_ID = regex(r"[0-9a-f]{16,64}")
+_MARK = regex(rf'<<<(END_)?{MARK} id="([0-9a-f]{{16,64}})">>>')
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -84,7 +84,7 @@ _PHRASES = {
     "system tag": r"</?system>",
     "turn of another": r"\][^\S\n]*+\n\s*+\[?(?:system|assistant|user)\]?:",
 }
-_PATTERNS = {name: re.compile(pattern) for name, pattern in _PHRASES.items()}
+_PATTERNS = {name: regex(pattern) for name, pattern in _PHRASES.items()}
 
 
 def suspicions(text: str) -> tuple[str, ...]:

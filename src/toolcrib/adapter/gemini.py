@@ -1,7 +1,6 @@
 """Tools, conversations and replies as Gemini spells them."""
 
 import base64
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -10,6 +9,7 @@ from toolcrib.define.event import Replied, ReplyEvent, Usage
 from toolcrib.define.message import Finish, Message, Part
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import regex
 
 from .cards import Target
 from .conversation import OPENING, prepare
@@ -22,7 +22,7 @@ from .wire import as_count, as_list, as_object, as_text, provider_error, sanitiz
 _UNSIGNED = "skip_thought_signature_validator"
 _PICTURED = "(The answer is the picture that comes with it.)"
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/webp"})
-_VERSION = re.compile(r"gemini-(\d{1,3})")
+_VERSION = regex(r"gemini-(\d{1,3})")
 
 _Json = dict[str, Any]
 
@@ -162,8 +162,8 @@ def _part(part: Part) -> _Json:
 _MAX_ARGUMENT_CHARS = 1024 * 1024  # characters of paths and values
 _MAX_PATH_STEPS = 64
 _EACH = 16  # characters that a piece costs however short it is
-_STEP = re.compile(r"""\.([^.\[\]'"\s]+)|\[([0-9]{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
-_ESCAPED = re.compile(r"\\(.)")
+_STEP = regex(r"""\.([^.\[\]'"\s]+)|\[([0-9]{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_ESCAPED = regex(r"\\(.)")
 _VALUES: Mapping[str, tuple[type, ...]] = {"stringValue": (str,), "numberValue": (int, float), "boolValue": (bool,)}
 
 _Path = tuple[str | int, ...]

@@ -1,7 +1,6 @@
 """Tools and results as the Model Context Protocol writes them, and what other people's servers answer as a Result."""
 
 import base64
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.result import Content, Embed, Image, Result, Text
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import regex
 
 from .cut import cut, shorten
 from .fence import fence, new_token
@@ -24,9 +24,9 @@ _MAX_IMAGES = 20
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024  # bytes; larger ones are refused by providers
 _MAX_BASE64_CHARS = _MAX_IMAGE_BYTES * 4 // 3 + 4
 _MAX_LABEL_CHARS = 1_000
-_MIME = re.compile(r"[A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64}")
-_WORD = re.compile(r"[A-Za-z0-9_.:/+-]{0,64}")  # a name, a date, an address: nothing that gives orders
-_URI = re.compile(r"[!-~]{0,1000}")
+_MIME = regex(r"[A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64}")
+_WORD = regex(r"[A-Za-z0-9_.:/+-]{0,64}")  # a name, a date, an address: nothing that gives orders
+_URI = regex(r"[!-~]{0,1000}")
 _MAX_NUMBER = 2**63
 
 

@@ -6,13 +6,14 @@ from hashlib import sha256
 from typing import Any
 
 from toolcrib.define.model import Effort, Request
+from toolcrib.lazy import regex
 
 from .cards import CacheRetention, Target
 
 _JsonObject = Mapping[str, Any]
 
 _MARKED_TURNS = 2
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PLAIN_KEY = regex(r"[A-Za-z0-9._-]{1,64}")
 
 
 def mark_last_block(blocks: Sequence[_JsonObject], keep: CacheRetention) -> list[_JsonObject]:
@@ -36,11 +37,11 @@ def mark_turns(turns: Sequence[_JsonObject], keep: CacheRetention) -> list[_Json
 
 _Version = tuple[int, int]
 
-_GPT = re.compile(r"gpt-(\d{1,2})(?:\.(\d{1,2}))?(?![\d.])")
-_O_SERIES = re.compile(r"(?:^|/)o\d(?:-|$)")
+_GPT = regex(r"gpt-(\d{1,2})(?:\.(\d{1,2}))?(?![\d.])")
+_O_SERIES = regex(r"(?:^|/)o\d(?:-|$)")
 # family and version stand in either order: claude-3-7-sonnet-20250219, claude-opus-4-6, anthropic/claude-opus-4.6
-_CLAUDE = re.compile(r"claude-(?:([a-z]+)-)?(\d)(?:[-.](\d{1,2})(?!\d))?(?:-([a-z]+))?")
-_GEMINI = re.compile(r"gemini-(\d{1,2})(?:\.(\d{1,2}))?")
+_CLAUDE = regex(r"claude-(?:([a-z]+)-)?(\d)(?:[-.](\d{1,2})(?!\d))?(?:-([a-z]+))?")
+_GEMINI = regex(r"gemini-(\d{1,2})(?:\.(\d{1,2}))?")
 
 _BUDGETS: Mapping[Effort, int] = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _MIN_BUDGET = 1_024  # Anthropic takes no smaller one, and the reply needs room beside it

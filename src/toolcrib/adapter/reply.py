@@ -3,13 +3,14 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta, Usage
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Text
+from toolcrib.lazy import dataclass, regex
 
 from .arguments import check_argument_size, parse_arguments
 from .cards import Target
@@ -17,7 +18,7 @@ from .wire import join_surrogates, sanitize
 
 _ERROR_CHARS = 4_000  # characters of an error
 # How providers and servers say it; each has its own words.
-_OVERFLOW = re.compile(
+_OVERFLOW = regex(
     r"(?:prompt|input|request) is too long"
     r"|exceeds? (?:the |this )?(?:model'?s? )?(?:available |maximum )?(?:context|token)[ _](?:window|size|length|limit)"
     r"|input token count[^\n]{0,80}exceeds"
@@ -33,7 +34,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 # The same words about tokens are used for too many of them in a minute.
-_RATE_LIMIT = re.compile(r"rate.?limit|thrott|per (?:second|minute|day)|\b429\b|quota|please wait", re.IGNORECASE)
+_RATE_LIMIT = regex(r"rate.?limit|thrott|per (?:second|minute|day)|\b429\b|quota|please wait", re.IGNORECASE)
 
 
 def is_overflow(reply: Replied, window: int = 0) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -15,6 +14,7 @@ from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import PROGRAM, Tool
 from toolcrib.define.verdict import Grounds, Layer, Rule, Selection
+from toolcrib.lazy import regex
 from toolcrib.policy import settings as policy
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.identities import ANYWHERE, Identity
@@ -23,7 +23,7 @@ from toolcrib.policy.resolve import ResolvedCaller, resolve
 from toolcrib.registry.catalog import DERIVED_GROUPS, Catalog
 
 _Json = Mapping[str, Any]
-_WHOLE_PATH = re.compile(r'"(?:\s|\\[a-z0-9]+)*[/~]')  # in JSON, where other blanks than a space are escaped
+_WHOLE_PATH = regex(r'"(?:\s|\\[a-z0-9]+)*[/~]')  # in JSON, where other blanks than a space are escaped
 T = TypeVar("T")
 _REACHED = ("paths", "urls", "recipients", "commands")  # the parameters of a tool that say what a call reaches
 _BOUNDED: Mapping[bool, Any] = {False: "nowhere", True: "direct"}  # guests, as it was told before they were elsewhere

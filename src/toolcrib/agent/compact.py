@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
@@ -22,6 +22,7 @@ from toolcrib.define.message import Message, describe_content
 from toolcrib.define.model import History, Model, Request, estimate
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Text
+from toolcrib.lazy import dataclass, regex
 
 from .hooks import Moments
 from .retry import Retries, ignore, reply_to
@@ -33,7 +34,7 @@ _EARLIER_CHARS = 3_000
 _LISTED_FILES = 200
 
 _READ_HEAD, _CHANGED_HEAD = "Files read:", "Files changed:"
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
+_PATCHED = regex(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 _PATHS = ("path", "file_path", "filePath")  # a parameter, and how models spell it
 _CUT_NOTICE = (
     "(The beginning of this conversation was cut off, and no summary of it could be made. Ask the user where you need "

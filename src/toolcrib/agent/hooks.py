@@ -16,7 +16,6 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.define.caller import Caller
@@ -27,6 +26,7 @@ from toolcrib.define.plugin import Allow, Ask, Block, Guard, Hook, Moment, Obser
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Basis, Consent, Selection
+from toolcrib.lazy import dataclass
 from toolcrib.policy.taint import TaintRules
 from toolcrib.threads import in_thread
 

@@ -1,6 +1,5 @@
 """What a turn and its calls have taken, against limits and quotas, and whether it goes round in circles."""
 
-import re
 from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping
 
@@ -16,6 +15,7 @@ from toolcrib.define.record import Judged, Record
 from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.turn import Limits
 from toolcrib.define.verdict import Basis
+from toolcrib.lazy import regex
 
 from .deadline import wait_to_end
 
@@ -120,7 +120,7 @@ async def count_call(waiting: Awaitable[QuotaWord], ctx: Ctx, name: str, record:
             warn(sentence)
 
 
-_TOKEN = re.compile(f'{MARK} id="[0-9a-f]+"')
+_TOKEN = regex(f'{MARK} id="[0-9a-f]+"')
 _CYCLE_STEPS = 3  # steps: a, then b, then c, then a again ...
 REPEATED = Text(
     "This call was made before, and its result stands above. Do not repeat it: answer the user, or call another tool."

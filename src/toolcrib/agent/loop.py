@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,7 @@ from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
 from toolcrib.define.verdict import Selection
+from toolcrib.lazy import dataclass
 from toolcrib.policy.taint import TaintRules
 
 from .compact import ShortHistory

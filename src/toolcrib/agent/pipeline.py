@@ -1,7 +1,7 @@
 """What every call goes through, made once and shared by all of them."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from toolcrib.adapter.trim import RESULT_CHARS
@@ -15,6 +15,7 @@ from toolcrib.define.quota import Meter
 from toolcrib.define.record import Record
 from toolcrib.define.tool import BodyRunner, Tool
 from toolcrib.define.verdict import Selection
+from toolcrib.lazy import dataclass
 
 from .hooks import BoundHook
 from .shadow import Shadow

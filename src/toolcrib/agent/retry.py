@@ -5,7 +5,6 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -17,6 +16,7 @@ from toolcrib.define.model import Model, Request
 from toolcrib.define.record import Judged, Record
 from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import REPEATABLE, Run, Tool
+from toolcrib.lazy import dataclass
 
 from .deadline import wait_to_end
 from .limits import Babble

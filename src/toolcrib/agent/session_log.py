@@ -13,7 +13,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from secrets import token_hex
 
 from pydantic_core import to_jsonable_python
@@ -26,6 +25,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History
 from toolcrib.define.record import Record, RecordEntry, Started
 from toolcrib.define.result import Text
+from toolcrib.lazy import dataclass
 
 
 class Journal:

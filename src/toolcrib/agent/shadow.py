@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.define.caller import Caller
@@ -11,6 +10,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.record import Record, Shadowed
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection, Verdict
+from toolcrib.lazy import dataclass
 
 from .argued import judge_arguments
 from .belt import Belts

@@ -5,7 +5,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from pydantic_core import to_jsonable_python
@@ -19,6 +19,7 @@ from toolcrib.define.message import Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
 from toolcrib.define.taint import join_sources, source_after
+from toolcrib.lazy import dataclass, regex
 
 from .limits import REPEATED, drop_token
 
@@ -28,7 +29,7 @@ _SHOWN_STEPS = 24  # steps that are shown at once
 _STEP_CHARS = 240  # characters of one step
 _READ, _MARGIN = 20 * _STEP_CHARS, 1_000  # characters that are looked at for it, and of the longest secret
 _SHOW_EVERY_CHARS = 160  # characters of a thought after which it is shown again while it grows
-_SECRET = re.compile(r"pass(word|wd|phrase)?$|secret|token$|api[_-]?key|authorization|credential|private[_-]?key", re.I)
+_SECRET = regex(r"pass(word|wd|phrase)?$|secret|token$|api[_-]?key|authorization|credential|private[_-]?key", re.I)
 
 _Json = dict[str, Any]
 

@@ -1,6 +1,5 @@
 """The text of the configuration without its secrets: a mark stands for each, and is replaced by it where it stood."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -9,8 +8,9 @@ from typing import Any, NamedTuple
 from toolcrib.config.parse import parse_document
 from toolcrib.config.positions import KeyPath, format_path
 from toolcrib.define.errors import ConfigError, ToolError
+from toolcrib.lazy import regex
 
-_MARK = re.compile(r"…\d+…")
+_MARK = regex(r"…\d+…")
 _MIN_CHARS = 4  # what is shorter stands in ordinary words, too
 
 

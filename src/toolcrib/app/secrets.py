@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 from weakref import finalize
@@ -14,24 +13,23 @@ from toolcrib.config.complain import environment_values
 from toolcrib.config.load import Loaded, SettingsInForce
 from toolcrib.config.positions import KeyPath
 from toolcrib.define.ports import Blobs
+from toolcrib.lazy import regex
 from toolcrib.threads import in_thread
 
-_NAME = re.compile(
-    r"(?i)(?:key|token|secret|passw(?:or)?d|pass|pwd|credentials?|cookie|signature|authorization|dsn)s?$"
-)
+_NAME = regex(r"(?i)(?:key|token|secret|passw(?:or)?d|pass|pwd|credentials?|cookie|signature|authorization|dsn)s?$")
 # sections whose keys only sound like it: rules, and examples of callers
 _RULES = frozenset({"tools", "agents", "expect", "session", "workspace", "policy", "quotas", "limits"})
 # paths, addresses without a password, words and numbers stand in honest texts; so does what stands for want of a key
-_ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@\s]*$|[a-z_.-]*$|[A-Za-z]*$|[0-9.:]*$|[a-z]{2}_[A-Z]{2}[.\w-]*$)")
+_ORDINARY = regex(r"(?:[~./]|[a-z]+://[^@\s]*$|[a-z_.-]*$|[A-Za-z]*$|[0-9.:]*$|[a-z]{2}_[A-Z]{2}[.\w-]*$)")
 _PLACEHOLDERS = frozenset(
     {"ollama", "lm-studio", "dummy", "placeholder", "not-needed", "changeme", "default", "secret"}
 )
 # passwords in addresses, and what a command, a header or a comment says a secret to be
-_WITHIN = re.compile(
+_WITHIN = regex(
     r"""://[^/\s:@]{0,128}:(?P<password>[^/\s@]+)@|\b(?:Bearer|Basic)\s(?P<bearer>[^\s"',]{8,})"""
     r"""|\b(?P<name>[\w-]{1,64})["']?\s{0,3}[:=]\s{0,3}["']?(?P<value>(?!//|\$|Bearer\s|Basic\s)[^\s"'`&#;,}\])]+)"""
 )
-_COMMENT = re.compile(r"(?m)(?:^|\s)(?:#|//).*$|/\*[\s\S]{0,4096}?\*/")
+_COMMENT = regex(r"(?m)(?:^|\s)(?:#|//).*$|/\*[\s\S]{0,4096}?\*/")
 # characters; anything shorter stands in ordinary words, too
 _MIN_HIDDEN, _MIN_NAMED, _MIN_VALUE, _MIN_LINE = 4, 6, 8, 16
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from toolcrib.config.services import McpSettings
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import regex
 from toolcrib.policy.command.parse import FoundCommand, parse
 from toolcrib.policy.command.permit import follow
 from toolcrib.policy.command.rules import base_name
@@ -23,10 +24,10 @@ from toolcrib.policy.command.wrappers import SHELLS
 _BETWEEN_WORDS = r"(?:[\s=;,:'\"()&|<>`]|\$\{?\w+\}?/?)+"  # of a shell: blanks, signs, variables
 _MAX_BASES, _MAX_WORDS = 16, 256  # folders and words among the settings of a server
 _SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".rb", ".pl", ".php", ".lua", ".jar", ".wasm")
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*")
-_INTERPRETER = re.compile(rf"{_PYTHON.pattern}|node|ruby|perl|php|lua|(ba|da|z)?sh")  # a bare word may be its script
+_PYTHON = regex(r"(python|pypy)[0-9.]*")
+_INTERPRETER = regex(rf"{_PYTHON.pattern}|node|ruby|perl|php|lua|(ba|da|z)?sh")  # a bare word may be its script
 # what runs a file, a folder or a package that its words name, whatever that is called
-_LAUNCHERS = re.compile(
+_LAUNCHERS = regex(
     rf"{_PYTHON.pattern}|node|nodejs|deno|bun|bunx|tsx|ts-node|npx|npm|pnpm|yarn|uv|uvx|pipx|poetry|pdm|hatch|ruby|bundle"
     r"|perl|php|lua[0-9.]*|java|dotnet|go|cargo|nodemon|Rscript|tclsh|make|just|mise|(docker|podman)(-compose)?|env|\."
     r"|source|cd|pushd"
@@ -41,19 +42,19 @@ _VALUED = frozenset({
     "--workspace", "-C", "-I", "-W", "-X", "-classpath", "-cp", "-d", "-f", "-i", "-jar", "-o", "-p", "-r", "-w",
 })  # fmt: skip
 _GOES = frozenset({"--chdir", "--cwd", "--dir", "--directory"})  # where a launcher goes before it reads a name
-_INLINE = re.compile(r"-[A-Za-z]*[cme]|--call|--eval|--print")  # behind which stands a line or a module, and no file
+_INLINE = regex(r"-[A-Za-z]*[cme]|--call|--eval|--print")  # behind which stands a line or a module, and no file
 # variables whose folders are searched for code, and those that name what is read before a program begins
-_SEARCHED = re.compile(
+_SEARCHED = regex(
     r"^((NODE|LD|DYLD|GEM|GCONV|LUA|GI|QT)_(\w+_)?)?[A-Z0-9]*PATH$|LIB$|(HOME|USERBASE|DOTDIR|_ENV|PRELOAD)$"
 )
-_READ_FIRST = re.compile(
+_READ_FIRST = regex(
     r"^(BASH_|GO)?ENV$|^GOWORK$|^MAKEFILES$|OPT(ION)?S?$|FLAGS$|PRELOAD$|AUDIT$|STARTUP$|_DEPS$"
     r"|^(npm_config|uv|pip|pipenv|bun|bundle|compose|deno|yarn)_",
     re.IGNORECASE,
 )
 _TAKES_OPTIONS_ANYWHERE = frozenset({"npm", "pnpm", "yarn"})
-_FILE_URL = re.compile(r".*\bfile:(//(localhost)?)?")
-_SET = re.compile(r"\b(\w+)=([^\s;&|'\"]+)")  # a variable in the words of `env` or of a shell
+_FILE_URL = regex(r".*\bfile:(//(localhost)?)?")
+_SET = regex(r"\b(\w+)=([^\s;&|'\"]+)")  # a variable in the words of `env` or of a shell
 # what runners read in the folders above the one they start in
 _READ_ABOVE = (
     ".cargo", ".mise.toml", ".npmrc", ".python-version", ".ruby-version", ".tool-versions", ".venv", ".yarnrc.yml",

@@ -3,7 +3,6 @@
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from toolcrib.config.parse import parse_document
 from toolcrib.config.positions import KeyPath, format_path
 from toolcrib.config.settings import Config
 from toolcrib.define.errors import ConfigError, ToolError
+from toolcrib.lazy import regex
 from toolcrib.policy.lint import Finding
 from toolcrib.registry.catalog import ALIASED, Problem
 from toolcrib.services.feature import Difference, PreparedChange
@@ -31,7 +31,7 @@ from .masking import MaskedText, mask_text, unmask_text
 from .secrets import find_commented, find_values, find_written, must_hide, redactors_for
 
 _HIDDEN = "…"
-_REFERENCE = re.compile(r"(?:Bearer |Basic )?(?:\$\{\w+\})+")  # shows where a secret is, and not the secret
+_REFERENCE = regex(r"(?:Bearer |Basic )?(?:\$\{\w+\})+")  # shows where a secret is, and not the secret
 _INCLUDE = {"type": ["string", "array"], "items": {"type": "string"}, "description": "Files whose keys stand here."}
 
 

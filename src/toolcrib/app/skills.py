@@ -1,7 +1,6 @@
 """Skills of a crib: folders with a SKILL.md, told to models by name and description, and read when one is needed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,6 +19,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import dataclass
 from toolcrib.policy.match import Inventory, complaint_about, matcher_for
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer

@@ -8,7 +8,6 @@ import bz2
 import gzip
 import lzma
 import os
-import re
 import stat
 import tarfile
 import unicodedata
@@ -22,6 +21,7 @@ from typing import IO, Any, Self
 from toolcrib.backends.files.stage import StageFolder, remove_stale_stages, rename_new, stage, sync_folder
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import regex
 
 _MAX_MEMBERS, _MAX_BYTES, _MAX_RATIO = 10_000, 256 << 20, 200
 _SMALL_BYTES = 16 << 20  # so much may come out of anything, whatever the ratio
@@ -30,7 +30,7 @@ _MAX_HEADER_BYTES = 64 << 10  # of what a tar says about one member
 _MAX_DEPTH, _MAX_NAME_BYTES, _NAME_CHARS, _SHOWN_CHARS = 64, 255, 80, 200
 _PIECE_BYTES = 64 << 10
 _PACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
-_ELSEWHERE = re.compile(r"^/|[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]|(?:^|/)(?:[A-Za-z]:|\.\.(?:/|\Z))")
+_ELSEWHERE = regex(r"^/|[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]|(?:^|/)(?:[A-Za-z]:|\.\.(?:/|\Z))")
 # what readers of archives raise for bytes that make no sense
 _BROKEN = (
     OSError, EOFError, ValueError, ArithmeticError, LookupError, RuntimeError, MemoryError,

@@ -10,7 +10,7 @@ import itertools
 import logging
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import orjson
@@ -21,6 +21,7 @@ from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayErr
 from toolcrib.define.gateway import PROTOCOL
 from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, Joiner, split_frame
 from toolcrib.define.ports import Progress
+from toolcrib.lazy import dataclass
 
 from .device_key import DeviceKey
 

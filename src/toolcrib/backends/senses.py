@@ -17,14 +17,15 @@ from typing import IO, Any, NamedTuple
 from toolcrib.define.display import escape, escape_controls, quote_short
 from toolcrib.define.errors import ArgumentError, ConfigError, ToolError
 from toolcrib.define.result import Image
+from toolcrib.lazy import regex
 from toolcrib.threads import in_thread
 
 from .exec.host import find_program, limit_path, run_to_end
 from .exec.supervisor import Spawn, SupervisorClient
 
 _TEST = "test"  # in place of a device: a pattern with a tone, to try things where there is no camera
-_DEVICE = re.compile(r"/dev/[\w./:@+-]+", re.ASCII)
-_DISPLAY = re.compile(r"(?:\w[\w.-]*)?:\d+(?:\.\d+)?", re.ASCII)
+_DEVICE = regex(r"/dev/[\w./:@+-]+", re.ASCII)
+_DISPLAY = regex(r"(?:\w[\w.-]*)?:\d+(?:\.\d+)?", re.ASCII)
 
 _MAX_BYTES = 64 << 20
 _MAX_PROGRAMS, _MAX_WAITING = 4, 16
@@ -47,7 +48,7 @@ _MP4 = (
     "-vf", "crop=trunc(iw/2)*2:trunc(ih/2)*2",  # H.264 has no odd sides
     "-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-f", "mp4",
 )  # fmt: skip
-_COMPONENT = re.compile(r"\[[^]#]* @ 0x[0-9a-f]+\] ")  # with a # it is ffmpeg itself, which only repeats what failed
+_COMPONENT = regex(r"\[[^]#]* @ 0x[0-9a-f]+\] ")  # with a # it is ffmpeg itself, which only repeats what failed
 
 
 class _Source(NamedTuple):

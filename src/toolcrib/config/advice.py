@@ -1,7 +1,6 @@
 """What `lint` says about the file itself: keys nobody reads, secrets others can read, settings that open a door."""
 
 import ipaddress
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.egress import Opening
 from toolcrib.define.names import fold_name, nearest
+from toolcrib.lazy import regex
 from toolcrib.policy.command.programs import FILTERS, READERS
 from toolcrib.policy.command.wrappers import runs_anything
 from toolcrib.policy.identities import is_role, sender_key, to_sender
@@ -28,7 +28,7 @@ _WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than a
 
 
 # What opens a way in to us; the second is a client's word for the first.
-_DOORS = re.compile(r"gateway\.auth\.(?:token|password)|hooks\.token|\$TOOLCRIB_MCP_TOKEN")
+_DOORS = regex(r"gateway\.auth\.(?:token|password)|hooks\.token|\$TOOLCRIB_MCP_TOKEN")
 _SAME_DOOR = {"$TOOLCRIB_TOKEN": "gateway"}
 _MIN_SECRET_CHARS = 8
 

@@ -1,7 +1,6 @@
 """What is wrong with a configuration, in one sentence with its place and the nearest known key."""
 
 import json
-import re
 import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -12,6 +11,7 @@ from pydantic_core import ErrorDetails
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import nearest
+from toolcrib.lazy import regex
 
 from .openclaw import Translated
 from .positions import KeyPath
@@ -33,8 +33,8 @@ _WORDS = {
 _FORMS = {"<text>": "text", "<list>": "a list", "<map>": "a mapping"}
 _MAX_CHARS, _TAIL = 300, 100
 _SHORTEST_HIDDEN = 4  # anything shorter stands in ordinary words, too
-_QUOTED = re.compile(r"""(["']).*\1""")
-_POINTS = re.compile(r": | (?=is empty)")
+_QUOTED = regex(r"""(["']).*\1""")
+_POINTS = regex(r": | (?=is empty)")
 
 
 def complaint(error: ValidationError, translated: Translated) -> ConfigError:

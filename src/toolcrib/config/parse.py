@@ -1,8 +1,6 @@
 """Turns the text of one configuration file into a value and the line of every key, by the file's suffix."""
 
-import re
 import tomllib
-from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
@@ -10,6 +8,7 @@ import pyjson5
 import yaml
 
 from toolcrib.define.errors import ConfigError
+from toolcrib.lazy import dataclass, regex
 
 from .positions import MAX_DEPTH, KeyPath, Scan, deep, line_finder, place, scan_json5, scan_toml, twice
 
@@ -21,13 +20,13 @@ _WORDS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_RADIX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_INTEGER = regex(r"[-+]?[0-9]+")
+_RADIX = regex(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE = regex(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TOO_LONG = 1 << 64  # stands for an integer of so many digits that Python will not read it
 _LONGEST_RADIX = 1_000  # characters of one that Python reads at any length, and then will not write
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = regex("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def parse_yaml(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
@@ -193,9 +192,9 @@ def _resolve(text: str) -> Any:
     return text
 
 
-_OFFSET = re.compile(r"near (\d+)")
-_DIGITS = re.compile(r"[0-9_]++|\Z")
-_TOML_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_OFFSET = regex(r"near (\d+)")
+_DIGITS = regex(r"[0-9_]++|\Z")
+_TOML_LINE = regex(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 def parse_document(text: str, suffix: str, file: str) -> tuple[Any, dict[KeyPath, int]]:

@@ -11,7 +11,6 @@ import tomllib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
 from typing import Any, ClassVar, Literal
@@ -20,6 +19,7 @@ import pyjson5
 
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, ConfigLocation
+from toolcrib.lazy import dataclass, regex
 
 KeyPath = tuple[str | int, ...]
 Spot = tuple[str, int | None]  # file and line
@@ -27,7 +27,7 @@ Spot = tuple[str, int | None]  # file and line
 MAX_DEPTH = 32
 _SHOWN = 200  # characters of a key path in an error; a key may be as long as the file
 
-_LINE_END = re.compile(r"\r\n|\n|\r")
+_LINE_END = regex(r"\r\n|\n|\r")
 
 
 def format_path(path: KeyPath) -> str:
@@ -178,9 +178,9 @@ class _Scanner(ABC):
 
 
 _WHITE = r"\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_STRING = re.compile(r""""(?:[^"\\\n\r]++|\\(?:\r\n|.))*+"|'(?:[^'\\\n\r]++|\\(?:\r\n|.))*+'""", re.DOTALL)
-_WORD = re.compile(rf"""[^{_WHITE}:,{{}}\[\]"'/]++""")
-_NUMBER = re.compile(
+_STRING = regex(r""""(?:[^"\\\n\r]++|\\(?:\r\n|.))*+"|'(?:[^'\\\n\r]++|\\(?:\r\n|.))*+'""", re.DOTALL)
+_WORD = regex(rf"""[^{_WHITE}:,{{}}\[\]"'/]++""")
+_NUMBER = regex(
     r"[+-]?(?:Infinity|NaN|0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 )
 
@@ -285,9 +285,9 @@ class _Json5Scanner(_Scanner):
 
 _BASIC = r'"(?:[^"\\\n]++|\\.)*+"'
 _LITERAL = r"'[^'\n]*+'"
-_REST_OF_LINE = re.compile(r"[ \t]*+(?:#[^\n]*+)?(?:\r?\n|\Z)")
-_KEY_PART = re.compile(rf"[ \t]*+([A-Za-z0-9_-]++|{_BASIC}|{_LITERAL})[ \t]*+")
-_SCALAR = re.compile(
+_REST_OF_LINE = regex(r"[ \t]*+(?:#[^\n]*+)?(?:\r?\n|\Z)")
+_KEY_PART = regex(rf"[ \t]*+([A-Za-z0-9_-]++|{_BASIC}|{_LITERAL})[ \t]*+")
+_SCALAR = regex(
     r'"""(?:[^"\\]++|\\.|"{1,2}(?!"))*+"{3,5}' + r"|'''(?:[^']++|'{1,2}(?!'))*+'{3,5}"
     rf"|{_BASIC}|{_LITERAL}|[^\s,\[\]{{}}#\"'][^,\]}}#\r\n]*+",
     re.DOTALL,

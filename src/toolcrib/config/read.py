@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, time
 from pathlib import Path
 from sys import intern
@@ -16,6 +16,7 @@ from typing import Any
 from toolcrib.config.parse import parse_document
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, ConfigLocation
+from toolcrib.lazy import dataclass, regex
 
 from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, place
 
@@ -80,9 +81,9 @@ def _decode(data: bytes, name: str) -> str:
         raise ConfigError(f"not UTF-8 at byte {offset}; save the file as UTF-8", ConfigLocation(name, line)) from None
 
 
-_REFERENCE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
-_BAD_IN_KEY = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_BAD_IN_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # newline and tab are fine
+_REFERENCE = regex(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+_BAD_IN_KEY = regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_BAD_IN_TEXT = regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # newline and tab are fine
 _BAD = "a control character or half a character"
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (NoneType, "null"),
@@ -255,7 +256,7 @@ Spots = Mapping[KeyPath, Spot]
 
 _MAX_CHAIN = 8
 _MAX_INCLUDES = 256  # small files that include one another many times stay below the limit in bytes for long
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = regex(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True, slots=True)

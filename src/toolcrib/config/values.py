@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictF
 from toolcrib.define.egress import Opening, fold_origin, read_host, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.define.names import canonical, fold_name
+from toolcrib.lazy import regex
 from toolcrib.policy.identities import SENDER_TYPES, is_role, sender_key
 
 Str = Annotated[StrictStr, Field(max_length=65_536)]
@@ -29,9 +30,9 @@ _LONGEST_PATTERN = 256
 _SHORTEST_TOKEN, _SHORTEST_PASSWORD, _FEWEST_CHARACTERS = 16, 8, 5
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_LENGTH = re.compile(r"([1-9][0-9]{0,6})\s*([smhd]?)")
-_E164 = re.compile(r"\+[0-9]{4,15}")
-_ROLE = re.compile("[a-z0-9_-]{1,64}")
+_LENGTH = regex(r"([1-9][0-9]{0,6})\s*([smhd]?)")
+_E164 = regex(r"\+[0-9]{4,15}")
+_ROLE = regex("[a-z0-9_-]{1,64}")
 
 
 def quote_value(text: str) -> str:
@@ -172,7 +173,7 @@ _PLACEHOLDERS = frozenset({
     "123456789", "1234567890", "qwertyui", "qwertyuiop",
 })  # fmt: skip
 # A variable nobody filled in, a template, an object that was printed, or words that ask to be replaced.
-_UNFILLED = re.compile(
+_UNFILLED = regex(
     r"\$\w+|\$\(.*\)|%\w+%|\{\{.*\}\}|<.*>|\[object .*\]"
     r"|(?:put|enter|insert|set|use)?[-_ ]?your[-_ ](?:\w+[-_ ])*(?:token|secret|password|key)(?:[-_ ]here)?"
     r"|(?:.*[^a-z])?(?:(?:change|replace)[-_ ]?(?:me|this)|placeholder)(?:[^a-z].*)?"

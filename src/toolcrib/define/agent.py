@@ -13,9 +13,8 @@ import copy
 import dataclasses
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pydantic import BaseModel
@@ -24,12 +23,13 @@ from pydantic_core import to_jsonable_python
 from toolcrib.define.schema.annotations import Field, Schema, fields_of, members_of, object_schema
 from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema
 from toolcrib.define.schema.portable import Check, Shape, check_portable_schema
+from toolcrib.lazy import dataclass, regex
 
 from .errors import ArgumentError, DeclarationError
 from .names import canonical, nearest
 from .session import to_agent
 
-_PLACEHOLDER = re.compile(r"\$\{([^{}]+)\}")
+_PLACEHOLDER = regex(r"\$\{([^{}]+)\}")
 
 
 def fill(template: str, values: Mapping[str, Any], declared: Iterable[str]) -> str:
@@ -183,7 +183,7 @@ def defaults_of(wanted: Wanted, where: str) -> dict[str, Any]:
 
 _TASK: Wanted = {"query": {"type": "string", "description": "The task for the agent.", "required": True}}
 _NO_LIMIT = 1_000_000_000  # turns, tokens or seconds: what nobody reaches, and every clock and every printer can take
-_ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_ARGUMENT = regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,15 @@ asker adds (directory, environment, contents of files). The same digest means th
 
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, field, fields, is_dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from pydantic import BaseModel
+
+from toolcrib.lazy import dataclass, regex
 
 from . import session
 from .args import write_plain
@@ -322,7 +323,7 @@ def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str], s
     return "\n".join(lines)
 
 
-_DIGEST, _SHORT = re.compile(r"\b(sha256 [0-9a-f]{12})[0-9a-f]{52}\b"), r"\1…"  # nobody compares more by eye
+_DIGEST, _SHORT = regex(r"\b(sha256 [0-9a-f]{12})[0-9a-f]{52}\b"), r"\1…"  # nobody compares more by eye
 
 
 def _is_spelled(words: str, args: Mapping[str, Any]) -> bool:

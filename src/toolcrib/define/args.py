@@ -5,7 +5,6 @@ A value of the wrong kind counts as missing, because models send numbers as text
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
@@ -15,6 +14,8 @@ from uuid import UUID
 
 from pydantic_core import to_jsonable_python
 
+from toolcrib.lazy import regex
+
 from .errors import ArgumentError
 
 # The blanks of the documents (ECMAScript's): a byte-order mark is one, the separators U+001C to U+001F and U+0085
@@ -23,8 +24,8 @@ _BLANKS = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f"
     "\u3000\ufeff"
 )
-_LEADING_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_LEADING_NUMBER = regex(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = regex(r"[+-]?[0-9]+")
 _SHOWN_CHARS = 40
 _KEPT_CHARS = 200  # of a value that was read otherwise than it was written
 

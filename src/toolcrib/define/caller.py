@@ -5,8 +5,9 @@ that cannot be shown, no text at all). Such a caller is nobody: no owner, and no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from toolcrib.lazy import dataclass
 
 UNKNOWN_DOOR = "unknown"
 _LISTS = ("parents", "parent_models", "made_through")

@@ -1,11 +1,12 @@
 """Ctx: everything a running tool may touch."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from secrets import token_hex
 from types import MethodType
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
+
+from toolcrib.lazy import dataclass
 
 from .caller import Caller
 from .errors import ArgumentError, ToolError

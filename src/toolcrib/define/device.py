@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
+
+from toolcrib.lazy import dataclass
 
 from .gateway import ClientRole
 

@@ -10,33 +10,18 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
+from toolcrib.lazy import regex
 
-class _Late:
-    """A pattern that is compiled when it is first used: all of them take longer than a command that uses none."""
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(self._pattern), name)
-        setattr(self, name, found)
-        return found
-
-
-def _late(pattern: str) -> re.Pattern[str]:
-    return cast("re.Pattern[str]", _Late(pattern))
-
-
-_PLAIN = _late(r"[ -\[\]-~]*")  # ASCII but for controls and the backslash
+_PLAIN = regex(r"[ -\[\]-~]*")  # ASCII but for controls and the backslash
 _NAMED = {"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_SEEN_AS_NOTHING = _late(f"[{_INVISIBLE}\u2800]")  # or as a blank, whatever Unicode calls them
+_SEEN_AS_NOTHING = regex(f"[{_INVISIBLE}\u2800]")  # or as a blank, whatever Unicode calls them
 # Letters that cannot be told from ASCII ones: Cyrillic, Greek, Armenian, Coptic, Cherokee, Lisu, syllabics.
 _TWINS = frozenset(
     "АВЕЅІЈКМНОРСТХҮԚԜЗаеѕіјорсухԁһӏԛԝгүѵ"
@@ -53,14 +38,14 @@ _IN_PROSE = frozenset("…№™")  # distinct enough
 _LATIN_LETTERS = frozenset(
     "ßẞæÆœŒøØðÐþÞđĐħĦıłŁŋŊŧŦəƏ"
 )  # letters of living alphabets that are no ASCII letter with a mark
-_WIDE = _late("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]")
+_WIDE = regex("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]")
 # What a terminal obeys or does not show: controls but for the tab and the end of a line, marks that turn the direction
 # of writing, other ends of lines, invisible tags, halves of characters. Joiners stay: scripts and emoji need them.
-_OBEYED = _late(
+_OBEYED = regex(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_SHELL = _late(r"[/\\$&|<>;`~=]")
+_SHELL = regex(r"[/\\$&|<>;`~=]")
 _MAX_MARKS = 3  # on one letter; more make a heap that hides its neighbours
 
 
@@ -203,7 +188,7 @@ def _write_out(char: str) -> str:
 
 
 # Whole terminal sequences: taking only the ESC byte would leave "[31m" behind.
-_TERMINAL = _late(
+_TERMINAL = regex(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"  # CSI: colours, cursor, screen
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, when ended
     r"|\x1b[ -/]{0,16}[0-~]?"
@@ -211,16 +196,16 @@ _TERMINAL = _late(
 _CONTROL = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 # The flag of a region is a black flag, its code in tags and an end tag; any other tag is hidden writing.
 _FLAG = "\U0001f3f4[\U000e0061-\U000e007a]{2}[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,3}\U000e007f"
-_ODD = _late(f"(?P<flag>{_FLAG})|[{_CONTROL}{_INVISIBLE}]+|\r(?!\n)")
+_ODD = regex(f"(?P<flag>{_FLAG})|[{_CONTROL}{_INVISIBLE}]+|\r(?!\n)")
 # One look at each character is all that most texts cost.
-_ANY_ODD = _late(f"[{_CONTROL}\r{_INVISIBLE}\ud800-\udfff]")
-_ANY_ODD_ASCII = _late(f"[{_CONTROL}\r]")
-_SURROGATE = _late("[\ud800-\udfff]")
-_UNSEEN = _late(
+_ANY_ODD = regex(f"[{_CONTROL}\r{_INVISIBLE}\ud800-\udfff]")
+_ANY_ODD_ASCII = regex(f"[{_CONTROL}\r]")
+_SURROGATE = regex("[\ud800-\udfff]")
+_UNSEEN = regex(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
 )
-_BREAKS = _late("[\t\n\u2028\u2029]+")
+_BREAKS = regex("[\t\n\u2028\u2029]+")
 
 _LINE_ENDS = "\x0b\x0c\r\x85"
 _JOINERS = "\u034f\u180b\u180c\u180d\u180e\u180f\u200b\u200c\u200d"
@@ -331,14 +316,14 @@ _LOOKS = {
 }  # fmt: skip
 _LOOK_ALIKES = {char: ascii_char for ascii_char, chars in _LOOKS.items() for char in chars}
 
-_LATIN_NAME = _late(
+_LATIN_NAME = regex(
     r"(?:LATIN (?:CAPITAL |SMALL )?LETTER|SYMBOL LETTER)"
     r" (?:SMALL CAPITAL |OPEN |REVERSED |TURNED |LONG |SCRIPT |BARRED |INSULAR )*([A-Z])\b"
 )
-_OPENING_NAME = _late(
+_OPENING_NAME = regex(
     r"\bLESS-THAN\b|\bLEFT\b.*\bANGLE\b|\bLEFT-POINTING\b|\bLEFT(WARDS)?\b.*\bARROWHEAD\b|\bPRECEDES\b"
 )
-_CLOSING_NAME = _late(
+_CLOSING_NAME = regex(
     r"\bGREATER-THAN\b|\bRIGHT\b.*\bANGLE\b|\bRIGHT-POINTING\b|\bRIGHT(WARDS)?\b.*\bARROWHEAD\b|\bSUCCEEDS\b"
 )
 

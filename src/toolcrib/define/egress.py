@@ -8,7 +8,6 @@ Global unicast is reached, minus the special ranges of IANA's registries; the op
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from socket import inet_aton
@@ -16,15 +15,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+from toolcrib.lazy import dataclass, regex
+
 from .errors import ToolError
 
 Address = IPv4Address | IPv6Address
 
 _MAX_URL_CHARS = 8_192
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.DOTALL)
-_HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
-_PORT = re.compile(r"[0-9]{1,5}")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_URL = regex(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.DOTALL)
+_HOST = regex(r"(?=.{1,253}\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_PORT = regex(r"[0-9]{1,5}")
+_SCHEME = regex(r"[A-Za-z][A-Za-z0-9+.-]*")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PLAIN = "!#$%&'()*+,/:;=?@[]~"  # of a path and a query, what stands as it is
 # Ports of other protocols, whose servers could take lines of a request for orders; browsers refuse most of them, too.

@@ -10,7 +10,7 @@
 The message is one sentence that a person (or a model) can act on.
 """
 
-from dataclasses import dataclass
+from toolcrib.lazy import dataclass
 
 
 class CribError(Exception):

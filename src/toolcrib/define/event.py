@@ -6,8 +6,9 @@ a turn    TurnStarted, then replies and calls, with Retrying, Received, Compacte
           TurnFinished last
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from toolcrib.lazy import dataclass
 
 from .message import Call, Message
 from .result import Result

@@ -11,11 +11,12 @@ How a path may be spelled is read here once for every workspace; nothing is look
 """
 
 import hashlib
-import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from toolcrib.lazy import dataclass, regex
 
 from .display import quote_short
 from .errors import ToolError
@@ -177,8 +178,8 @@ class Names:
 
 
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4_096  # bytes, as every file system we know has them
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_HOME = re.compile(r"~[A-Za-z0-9_.-]*\Z")
+_ADDRESS = regex(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_HOME = regex(r"~[A-Za-z0-9_.-]*\Z")
 
 
 def parts_of(path: str, *roots: str) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ waiting ──▶ completed ──▶ taken
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+from toolcrib.lazy import dataclass
 
 from .caller import Caller
 from .message import Call

@@ -6,17 +6,18 @@
 The last line is where the session stands; the path from the first line to it is its conversation.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
+
+from toolcrib.lazy import dataclass, regex
 
 from .errors import ToolError
 from .event import Ending, Usage
 from .message import Call, Message
 from .taint import source_after, sources_of
 
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_ID = regex(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Said(NamedTuple):

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from toolcrib.lazy import regex
+
 from .display import FOLD, UNKNOWN, fold
 
 MARK = "EXTERNAL_UNTRUSTED_CONTENT"
@@ -55,7 +57,7 @@ def _mark_pattern(way: str) -> str:
 # <<<END_NAME attributes>>> with at most three brackets a side (more do no harm); brackets on one side are enough.
 _OPENED = rf"(?:{_OPEN}[\s_/!]*+){{1,3}}{_mark_pattern('_o')}"
 _CLOSED = rf"{_mark_pattern('_c')}(?={_BLANK}{_CLOSE})"
-_REST = re.compile(rf"(?:[^<>\n]{{0,160}}(?=>))?+(?:{_BLANK}{_CLOSE}){{0,3}}")
+_REST = regex(rf"(?:[^<>\n]{{0,160}}(?=>))?+(?:{_BLANK}{_CLOSE}){{0,3}}")
 
 # Tokens that the chat templates of model families are made of, and the tags of their tool calls.
 _BARRED = r"\|[a-z0-9_./:\0]{1,40}+\|?>|[a-z0-9_./:\0]{1,40}+\|>"
@@ -69,12 +71,12 @@ _TEMPLATE = rf"(?<=<)(?:{_BARRED}|{_ANGLED})|(?<=\[){_SQUARE}"
 _TURN = r"(?<=\n) *+\n(?:human|assistant):"
 _TOKENS = rf"[<\[\n](?:(?P<token>{_TEMPLATE})|(?P<sequence>(?<=<)/?s>)|(?P<turn>{_TURN}))"
 
-_SIGN = re.compile(r"[<>\[&%\\]")
-_NAME = re.compile(_name_pattern(""))
-_TOKEN_OR_TURN = re.compile(_TOKENS)
-_HARMFUL = re.compile(f"(?P<opened>{_OPENED})|(?P<closed>{_CLOSED})|{_TOKENS}")
+_SIGN = regex(r"[<>\[&%\\]")
+_NAME = regex(_name_pattern(""))
+_TOKEN_OR_TURN = regex(_TOKENS)
+_HARMFUL = regex(f"(?P<opened>{_OPENED})|(?P<closed>{_CLOSED})|{_TOKENS}")
 # <s>struck out</s> is HTML; <s> alone, or with a template's token behind it, begins a sequence.
-_STRUCK = re.compile(rf"<s>(?:(?!</?s>|[<\[](?:{_TEMPLATE}))[\s\S]){{1,500}}</s>")
+_STRUCK = regex(rf"<s>(?:(?!</?s>|[<\[](?:{_TEMPLATE}))[\s\S]){{1,500}}</s>")
 _ROUND = {"<": "(", ">": ")", "[": "(", "]": ")"}
 _MAX_UNKNOWN = 10
 

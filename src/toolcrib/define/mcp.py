@@ -2,10 +2,11 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import orjson
+
+from toolcrib.lazy import dataclass
 
 Definition = Mapping[str, Any]
 """A tool as its server declares it: name, description, inputSchema ..."""

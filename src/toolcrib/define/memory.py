@@ -5,9 +5,10 @@ the memory, and what an index keeps beside them can be made anew at any time.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from toolcrib.lazy import dataclass
 
 from .caller import Caller
 from .ports import Workspace

@@ -1,9 +1,10 @@
 """What a conversation is made of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
+
+from toolcrib.lazy import dataclass
 
 from .result import Image, Status, Text
 

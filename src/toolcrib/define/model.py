@@ -6,10 +6,11 @@ A `History` is a conversation that only grows, so that whatever is derived from 
 from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import orjson
+
+from toolcrib.lazy import dataclass
 
 from .errors import CribError
 from .event import ReplyEvent, Usage

@@ -14,14 +14,15 @@ and `git__git_log` means `git__log`.
 """
 
 import hashlib
-import re
 import unicodedata
 from collections.abc import Container, Iterable
 from difflib import get_close_matches
 
+from toolcrib.lazy import regex
+
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch"}
 
-_NAME = re.compile(r"[a-z0-9_-]{1,64}")
+_NAME = regex(r"[a-z0-9_-]{1,64}")
 
 
 def fold_name(text: str) -> str:
@@ -60,11 +61,11 @@ RESOURCES_LIST, RESOURCES_READ = "resources__list", "resources__read"  # ours; n
 _MAX_NAME_CHARS = 64
 _MAX_SERVER_CHARS = 24
 _DIGITS = 6
-_PLAIN_SERVER = re.compile(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
-_PLAIN_TOOL = re.compile(r"_?[a-z0-9-]+(?:_[a-z0-9-]+)*_?")
-_ODD = re.compile(r"[^a-z0-9-]+")
-_UNDERSCORES = re.compile(r"__+")
-_DIGESTED = re.compile(r"(.+?__.+)__[0-9a-f]{6}")
+_PLAIN_SERVER = regex(r"[a-z0-9-]+(?:_[a-z0-9-]+)*")
+_PLAIN_TOOL = regex(r"_?[a-z0-9-]+(?:_[a-z0-9-]+)*_?")
+_ODD = regex(r"[^a-z0-9-]+")
+_UNDERSCORES = regex(r"__+")
+_DIGESTED = regex(r"(.+?__.+)__[0-9a-f]{6}")
 
 
 def server_part(server: str) -> str:

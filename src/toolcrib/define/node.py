@@ -1,9 +1,10 @@
 """Nodes: devices that a gateway has do things. What each platform may be asked for, and which of them a word means."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from toolcrib.lazy import dataclass, regex
 
 from .errors import ToolError
 
@@ -27,7 +28,7 @@ _BY_PLATFORM: Mapping[str, tuple[str, ...]] = {
 _SPELLED = {"ios": "ios", "android": "android", "mac": "macos", "darwin": "macos", "win": "windows", "linux": "linux"}
 _FAMILIES = {"iphone": "ios", "ipad": "ios", **_SPELLED}
 _ALWAYS = {RUN: PREPARE}  # who may be asked to run something may be asked what that would be
-_ODD = re.compile(r"[^a-z0-9]+")
+_ODD = regex(r"[^a-z0-9]+")
 _MIN_PREFIX = 6
 
 

@@ -8,9 +8,11 @@ A `Moment` is what hooks are told of a turn and a session.
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from inspect import signature
 from typing import Any
+
+from toolcrib.lazy import dataclass
 
 from .agent import Agent
 from .caller import Caller

@@ -14,9 +14,10 @@ All else are parameters, passed by name and checked against their annotations. W
 
 from __future__ import annotations  # so that who only declares a tool does not load the words about files
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypedDict, TypeVar, Unpack
+
+from toolcrib.lazy import regex
 
 from .caller import Caller
 from .errors import DeclarationError, ToolError
@@ -46,7 +47,7 @@ def check_why(where: str, why: str) -> None:
 Progress = Callable[[Any], None]
 
 # the protocol of the gateway has a few that are one word: agent, wake, system-presence
-_METHOD_NAME = re.compile(r"[a-z][a-zA-Z_-]*(\.[a-zA-Z_]+)*")
+_METHOD_NAME = regex(r"[a-z][a-zA-Z_-]*(\.[a-zA-Z_]+)*")
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

@@ -6,9 +6,10 @@ Its rows are a chain: each carries the hash of itself and of the row before, so 
 import hashlib
 import json
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
+
+from toolcrib.lazy import dataclass
 
 from .caller import Caller
 from .message import Call

@@ -4,7 +4,6 @@ A slot is a moment at which a job runs once. One that a change of the clocks lea
 clocks went forward; one that it repeats comes the first time.
 """
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import parsedate_to_datetime
@@ -15,6 +14,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from toolcrib.lazy import regex
 
 from .args import trim
 from .errors import ToolError
@@ -29,8 +30,8 @@ _MACROS = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }  # fmt: skip
-_BARE_STEP = re.compile(r"(?:^|,)[0-9]+/")
-_DIGITS = re.compile(r"[0-9]+")
+_BARE_STEP = regex(r"(?:^|,)[0-9]+/")
+_DIGITS = regex(r"[0-9]+")
 # how far back to look for the latest slot, the near ones first: there are few slots in the first that has one
 _SPANS_MS = (60_000, 3_600_000, 86_400_000, 31 * 86_400_000, 366 * 86_400_000, 9 * 366 * 86_400_000)
 

@@ -13,9 +13,10 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
+
+from toolcrib.lazy import dataclass, regex
 
 from .args import trim
 from .display import escape, quote_short
@@ -29,16 +30,16 @@ _CHANNELS = frozenset({"discord", "googlechat", "imessage", "signal", "slack", "
 _CHANNEL_ALIASES = {"imsg": "imessage", "gchat": "googlechat", "google-chat": "googlechat"}
 _CHANNEL_ONLY = frozenset({"discord", "slack"})  # their groups are addressed as channels, too
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_NOT_ID = re.compile(r"[^a-z0-9_-]+")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID = regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NOT_ID = regex(r"[^a-z0-9_-]+")
+_UUID = regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_KEY_BYTES = 255  # bytes of a key, as of a file's name
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9:;.,+=_@!#~&'()\[\] -]*")
-_LAST_MARKER = re.compile(r"(.*):(?:thread|topic):", re.DOTALL | re.IGNORECASE | re.ASCII)
-_THREAD_NUMBER = re.compile(r"(.*):(?:thread|topic):([0-9]+)", re.DOTALL)
-_ODD_BYTE = re.compile(rb"[^a-z0-9_.@+-]|(?<=\.)\.")
-_ESCAPED = re.compile(rb"=([0-9a-f]{2})", re.IGNORECASE)
-_WORD = re.compile(r"(?:[a-z0-9_.@+-]|=[0-9a-f]{2})*(?:==[0-9a-f]{32})?")  # what an id is in a key
+_PLAIN_KEY = regex(r"[A-Za-z0-9:;.,+=_@!#~&'()\[\] -]*")
+_LAST_MARKER = regex(r"(.*):(?:thread|topic):", re.DOTALL | re.IGNORECASE | re.ASCII)
+_THREAD_NUMBER = regex(r"(.*):(?:thread|topic):([0-9]+)", re.DOTALL)
+_ODD_BYTE = regex(rb"[^a-z0-9_.@+-]|(?<=\.)\.")
+_ESCAPED = regex(rb"=([0-9a-f]{2})", re.IGNORECASE)
+_WORD = regex(r"(?:[a-z0-9_.@+-]|=[0-9a-f]{2})*(?:==[0-9a-f]{32})?")  # what an id is in a key
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ import fnmatch
 import re
 from collections.abc import Iterable, Mapping
 
+from toolcrib.lazy import regex
+
 from .message import Message, Thinking
 from .names import fold_name
 
@@ -37,7 +39,7 @@ SOURCE_KINDS: Mapping[str, str] = {
 }
 _OTHERS = "others"  # than are named: any pattern may mean one of them
 MAX_SOURCES = 8  # that are named, of one that goes back to many, or of a call
-_JOINTS = re.compile(" (?:after|and) ")
+_JOINTS = regex(" (?:after|and) ")
 
 
 def sources_of(messages: Iterable[Message]) -> dict[str, None]:

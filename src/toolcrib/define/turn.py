@@ -1,8 +1,9 @@
 """A message to be answered and all that is said about how: whoever starts a turn makes a TurnRequest."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from toolcrib.lazy import dataclass
 
 from .agent import Agent
 from .caller import Caller

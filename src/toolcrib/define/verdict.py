@@ -6,9 +6,11 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
+
+from toolcrib.lazy import dataclass
 
 from .names import canonical
 from .tool import Tool

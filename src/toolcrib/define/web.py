@@ -10,13 +10,15 @@ address was judged, and nobody sees it before or after.
 import codecs
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from secrets import token_hex
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
+
+from toolcrib.lazy import dataclass, regex
 
 from .egress import EgressRules
 
@@ -27,7 +29,7 @@ PAGE_BYTES = 10 * 1024 * 1024
 PAGE_SECONDS = 30.0
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_CHARSET = regex(r"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _HEAD_BYTES = 2_048  # of a page, in which it may say how it is written
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # what browsers read under these names
@@ -162,7 +164,7 @@ class WayOut(Protocol):
 
 
 _SPANS = ("pd", "pw", "pm", "py")
-_DATES = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})to([0-9]{4}-[0-9]{2}-[0-9]{2})")
+_DATES = regex(r"([0-9]{4}-[0-9]{2}-[0-9]{2})to([0-9]{4}-[0-9]{2}-[0-9]{2})")
 
 
 def normalize_freshness(value: str) -> str | None:

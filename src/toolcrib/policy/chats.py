@@ -1,6 +1,5 @@
 """The layers of chats: what a group, or direct messages, say about who speaks there, by sender, for all, by `*`."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -10,6 +9,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.names import fold_name
 from toolcrib.define.tool import PROGRAM
 from toolcrib.define.verdict import Layer, LayerName, Rule
+from toolcrib.lazy import regex
 
 from .identities import (
     NAMES,
@@ -28,7 +28,7 @@ from .settings import PROFILES, ChannelPolicy, GroupPolicy, PolicySettings, Scop
 _SILENT = Rule()
 
 # A forum's topic: Telegram's chat number with the topic's number behind it.
-TOPIC = re.compile(r"-?\d+:(topic:)?\d+")
+TOPIC = regex(r"-?\d+:(topic:)?\d+")
 
 
 def chat_layers(who: ResolvedCaller) -> Iterator[Layer]:

@@ -22,6 +22,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.files import fold_path
 from toolcrib.define.names import fold_name
 from toolcrib.define.taint import matches_source
+from toolcrib.lazy import regex
 
 Place = Literal["path", "url", "source", ""]
 Holds = Callable[[Any], bool]
@@ -32,13 +33,13 @@ MAX_CONDITION_CHARS = 256
 _NUMBERS = frozenset({int, float})
 _SPECIAL = frozenset("*/.")  # in a word that is more than a word
 _HOST_CHARS = frozenset(".:")
-_ADDRESS = re.compile(r"\s*https?://\S+\s*", re.IGNORECASE)
-_WHOLE = re.compile(r"\s*(?:/[^*]|~)")  # how a path begins that says where it lies
-_WORDS = re.compile(r"[\w ,.-]*[\w,-]", re.ASCII)
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:/*|/{2,}", re.IGNORECASE)
-_DROPPED = re.compile(r"[\x00-\x1f\x7f]")
+_ADDRESS = regex(r"\s*https?://\S+\s*", re.IGNORECASE)
+_WHOLE = regex(r"\s*(?:/[^*]|~)")  # how a path begins that says where it lies
+_WORDS = regex(r"[\w ,.-]*[\w,-]", re.ASCII)
+_SCHEME = regex(r"[a-z][a-z0-9+.-]*:/*|/{2,}", re.IGNORECASE)
+_DROPPED = regex(r"[\x00-\x1f\x7f]")
 _MAX_SCHEMES, _ADDRESS_CHARS = 4, 4_096
-_GLOB = re.compile(r"/\*\*\Z|\*\*/|\*\*|\*")
+_GLOB = regex(r"/\*\*\Z|\*\*/|\*\*|\*")
 _GLOB_MEANS = {"/**": "(?:/.*)?", "**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 

@@ -5,7 +5,6 @@ never widen a denial; over the layers every one is an AND, so their order change
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from toolcrib.define.names import beginning_of, fold_name
 from toolcrib.define.tool import Tool
@@ -23,6 +22,7 @@ from toolcrib.define.verdict import (
     Verdict,
     Verdicts,
 )
+from toolcrib.lazy import dataclass
 
 from .arguments import BoundRule, CallerArgumentRules
 from .conditions import Roots

@@ -16,6 +16,7 @@ from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.channel import IdRules
 from toolcrib.define.names import fold_name
 from toolcrib.define.session import to_channel
+from toolcrib.lazy import regex
 
 SenderType = Literal["id", "e164", "username", "name", "role", "*"]
 Rules = Mapping[str, IdRules]
@@ -25,9 +26,9 @@ NAMES: tuple[SenderType, ...] = ("username", "name")
 SENDER_TYPES: tuple[SenderType, ...] = (*IDENTITIES, *NAMES)
 ANYWHERE = "*"  # among the channels that a bare spelling counts for: each
 
-_IN_FULL = re.compile(r"([a-z0-9][^:/\s]*)(?:/([^:\s]+))?:(id|e164):(.*)", re.IGNORECASE | re.DOTALL)
+_IN_FULL = regex(r"([a-z0-9][^:/\s]*)(?:/([^:\s]+))?:(id|e164):(.*)", re.IGNORECASE | re.DOTALL)
 
-_LINK = re.compile(r"([a-z][a-z0-9-]*):(.+)", re.IGNORECASE | re.DOTALL)
+_LINK = regex(r"([a-z][a-z0-9-]*):(.+)", re.IGNORECASE | re.DOTALL)
 
 
 class Identity(NamedTuple):

@@ -7,19 +7,19 @@ list an effect permits only tools all of whose effects are listed; in deny and a
 import fnmatch
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse
 
 from toolcrib.define.names import ALIASES, canonical, fold_name, mcp_entry, nearest, server_part
 from toolcrib.define.tool import EFFECTS, Tool
+from toolcrib.lazy import dataclass, regex
 
 Groups = Mapping[str, frozenset[str]]
 
 MAX_ENTRY_CHARS = 256
 
-_GLOB = re.compile(r"[a-z0-9_*-]+")
-_GROUP = re.compile(r"group:[a-z0-9_-]{1,64}")
+_GLOB = regex(r"[a-z0-9_*-]+")
+_GROUP = regex(r"group:[a-z0-9_-]{1,64}")
 
 
 def complaint_about(entry: str) -> str | None:

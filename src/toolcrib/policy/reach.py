@@ -18,6 +18,7 @@ from toolcrib.define.egress import decode_fully
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Listing
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import regex
 
 from .command.parse import spell_out
 from .conditions import Place, list_addresses
@@ -27,12 +28,12 @@ Lister = Callable[[str], Awaitable[Listing]]
 
 ANY = "any "  # before the word of a rule, where more counts than a tool declares
 _PLACES: Mapping[str, Place] = {"path": "path", "url": "url", "to": "", "command": ""}
-_BREAKS = re.compile(r"/dev/(?:tcp|udp)/|[\s'\"`=<>|&;,(){}$@]+")  # between what may be a place in a command
-_LINK = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]*[^\s'\"<>).,;!?]", re.IGNORECASE)
-_LINKED_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//(?:[^\s/@'\"<>]*@)?(?:\[[^\s\]]*\]|[\w.%-]+)", re.IGNORECASE)
+_BREAKS = regex(r"/dev/(?:tcp|udp)/|[\s'\"`=<>|&;,(){}$@]+")  # between what may be a place in a command
+_LINK = regex(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]*[^\s'\"<>).,;!?]", re.IGNORECASE)
+_LINKED_HOST = regex(r"(?:[a-z][a-z0-9+.-]*:)?//(?:[^\s/@'\"<>]*@)?(?:\[[^\s\]]*\]|[\w.%-]+)", re.IGNORECASE)
 _RUN_ARGS = frozenset({"cmd", "command", "commands", "script"})  # what a tool that says nothing may call a command
-_CHAT_PARTS = re.compile(r"(?<=.)!|/(?=@)")  # of `nick!account` and `ROOM/@user:server`
-_NUMBER = re.compile(r"([+-]?)0*([0-9]+)")
+_CHAT_PARTS = regex(r"(?<=.)!|/(?=@)")  # of `nick!account` and `ROOM/@user:server`
+_NUMBER = regex(r"([+-]?)0*([0-9]+)")
 _GLOB_SIGNS = frozenset("*?[")
 _PATH_CHARS, _MAX_RESOLVED, _MAX_GLOBS = 4_096, 1_500, 20
 

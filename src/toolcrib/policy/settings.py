@@ -5,7 +5,7 @@ it as `origin`, so that a verdict can name it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -25,6 +25,7 @@ from pydantic import (
 from toolcrib.define.channel import ID_RULES, IdRules
 from toolcrib.define.names import fold_name, suggest
 from toolcrib.define.verdict import OWNERS_CONSENT, ArgumentRule, Consent, Layer, Rule
+from toolcrib.lazy import dataclass
 
 from .conditions import check_when, dump_when
 from .identities import IDENTITIES, Identity, is_role, sender_key
@@ -64,7 +65,9 @@ SandboxMode = Literal["off", "non-main", "all"]
 class Section(BaseModel):
     """A mapping of the configuration: camelCase keys by alias, nothing unknown, nothing changed later."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True, defer_build=True
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -4,21 +4,21 @@ Whoever comes first keeps a name. An agent that is called like a tool, that list
 to itself is left out and reported; the others stay.
 """
 
-import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolcrib.define.agent import COMPLETE, Agent
 from toolcrib.define.names import canonical, fold_name, suggest
 from toolcrib.define.tool import EFFECTS
+from toolcrib.lazy import dataclass, regex
 
 from .catalog import Catalog, Problem
 
 SOURCE = "agents"  # of problems
 
 _KINDS = ("core", "plugin", "user", "workspace")
-_GLOB = re.compile(r"[a-z0-9_*-]+")
+_GLOB = regex(r"[a-z0-9_*-]+")
 _COMING = "group:agents"  # there as soon as agents are tools
 
 

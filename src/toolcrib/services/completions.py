@@ -8,7 +8,6 @@ fenced. Results that nobody waits for any more are told to the model in a turn o
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from secrets import token_hex
 from typing import Annotated, Any
@@ -29,6 +28,7 @@ from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
+from toolcrib.lazy import dataclass
 
 from .calls import read_blocks, source_of_client
 from .chat import Chats

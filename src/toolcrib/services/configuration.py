@@ -8,13 +8,13 @@ import difflib
 import json
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import Scope, rpc, work_of
+from toolcrib.lazy import dataclass
 
 from .approvals import Approvals
 from .feature import ConfigEditor, Difference, Feature, TurnCore

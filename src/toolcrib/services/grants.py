@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 
@@ -14,6 +13,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.session import to_agent, to_channel
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRule
+from toolcrib.lazy import dataclass
 from toolcrib.policy.arguments import is_open
 from toolcrib.policy.conditions import check_when, dump_when
 from toolcrib.policy.lint_arguments import explain_dead

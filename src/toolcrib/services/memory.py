@@ -39,6 +39,7 @@ from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, Workspace, rpc, work_of
 from toolcrib.define.result import Text
 from toolcrib.define.taint import source_after
+from toolcrib.lazy import regex
 from toolcrib.policy.resolve import ResolvedCaller, agent_of, person_of, resolve
 
 from .feature import Core, Feature
@@ -57,7 +58,7 @@ _KEEPING = (
     "What should last beyond this conversation is written to MEMORY.md (short facts) or memory/YYYY-MM-DD.md (notes)."
 )
 
-_READABLE = re.compile("^person:|:(id|e164):")  # what tells persons apart and no reader needs
+_READABLE = regex("^person:|:(id|e164):")  # what tells persons apart and no reader needs
 
 _AgentId = Annotated[str, Field(max_length=64)]
 

@@ -3,7 +3,7 @@
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from secrets import token_hex
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from toolcrib.define.message import Message, describe_content
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
 from toolcrib.define.session import agent_from_key, to_agent, to_thread_key
+from toolcrib.lazy import dataclass
 
 from .feature import Feature, TurnCore
 from .sessions import Sessions, describe_pending, describe_sources, session_id

@@ -7,11 +7,10 @@ it. The tool `tts` asks under the key of its call, which the guard has seen; the
 import asyncio
 import base64
 import binascii
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args
@@ -36,6 +35,7 @@ from toolcrib.define.voice import (
     choose_format,
     prepare_text,
 )
+from toolcrib.lazy import dataclass, regex
 from toolcrib.threads import in_thread
 
 from .chat_run import ChatQuery
@@ -46,7 +46,7 @@ _TOOL = "tts"
 _MAX_HEARD, _MAX_WAITING = 4, 32  # recordings at once, and those with the ones that wait
 _FOLDER = "media"
 _KEPT_SECONDS, _KEPT_BYTES = 24 * 3_600.0, 64 << 20  # of what was spoken in a workspace
-_OURS = re.compile(r"speech-[0-9]{8}-[0-9]{6}-[0-9]{6}\.(?:ogg|mp3|wav)")
+_OURS = regex(r"speech-[0-9]{8}-[0-9]{6}-[0-9]{6}\.(?:ogg|mp3|wav)")
 _MAX_LISTED = 10_000
 
 ChannelWord = Annotated[str, Field(max_length=64)]

@@ -2,12 +2,13 @@
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Usage
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Text
+from toolcrib.lazy import dataclass
 
 _CARD = ModelCard(provider="test", model="scripted", sees=True)
 _NOTHING = Usage()

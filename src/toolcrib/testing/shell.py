@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement, Whole
+from toolcrib.lazy import dataclass
 
 from .files import as_bytes, list_names
 

@@ -7,13 +7,12 @@ import asyncio
 import base64
 import binascii
 import codecs
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import Ctx, Image, Result, Text, ToolError, vouch_for
+from toolcrib.lazy import dataclass, regex
 
 if TYPE_CHECKING:
     from ._shrink import Shrunk
@@ -156,7 +155,7 @@ def count_frames(data: bytes) -> int:
     return count
 
 
-_ODD, _NO_KIND = re.compile(r"[^\w.-]+"), re.compile(r"[^A-Za-z0-9]+")
+_ODD, _NO_KIND = regex(r"[^\w.-]+"), regex(r"[^A-Za-z0-9]+")
 _NAME_CHARS, _KIND_CHARS = 48, 16
 
 

@@ -3,11 +3,11 @@
 import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from PIL import Image, ImageOps
 
 from toolcrib import ToolError
+from toolcrib.lazy import dataclass
 
 _QUALITIES, _SCALES = (85, 70, 55, 40), (1.0, 0.75, 0.5, 0.35, 0.25)
 _CONVERTED = ("GIF", "BMP", "TIFF", "AVIF")

@@ -1,8 +1,10 @@
 """One walk over a foreign schema: every place read, references followed, unions merged, all of it bounded."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from toolcrib.lazy import dataclass
 
 from .keywords import (
     ATOMS,

@@ -5,7 +5,6 @@ reaches that origin and nothing else: no redirect and no script of another page 
 """
 
 import asyncio
-import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.define.egress import judge_port, read_url
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import regex
 from toolcrib.threads import in_thread
 
 from .acts import (
@@ -39,7 +39,7 @@ _Json = Mapping[str, Any]
 
 _MAX_TABS, _POLL_SECONDS = 20, 0.02
 _LOAD_SECONDS, _TITLE_SECONDS, _FAILURE_SECONDS, _GRACE_SECONDS = 5.0, 1.0, 1.0, 3.0
-_CALL = re.compile(r"[A-Za-z]+\.[a-z_]+: (?:Error: )?")  # of Playwright's, where it failed
+_CALL = regex(r"[A-Za-z]+\.[a-z_]+: (?:Error: )?")  # of Playwright's, where it failed
 
 
 class PageSet:

@@ -6,11 +6,12 @@
 Each element has a ref, by which it is named when something is done to it.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
+
+from toolcrib.lazy import dataclass, regex
 
 _INTERACTIVE = frozenset((
     "button", "link", "textbox", "checkbox", "radio", "combobox", "listbox", "menuitem", "menuitemcheckbox",
@@ -23,10 +24,10 @@ _STRUCTURE = frozenset((
     "generic", "group", "list", "table", "row", "rowgroup", "grid", "treegrid", "menu", "menubar", "toolbar", "tablist",
     "tree", "directory", "document", "application", "presentation", "none",
 ))  # fmt: skip
-_LINE = re.compile(r"""( *)- ('?)([a-z]+)(?: "((?:[^"\\]|\\.)*)")?(.*)""")
-_REF = re.compile(r"\[ref=((?:f[0-9]+)?e[0-9]+)\]")
-_ASKED_REF = re.compile(r"(?:@|ref=)?(f[0-9]+)?(e[0-9]+)")
-_BOX = re.compile(r"\[box=(-?[0-9.]+),(-?[0-9.]+),([0-9.]+),([0-9.]+)\]")
+_LINE = regex(r"""( *)- ('?)([a-z]+)(?: "((?:[^"\\]|\\.)*)")?(.*)""")
+_REF = regex(r"\[ref=((?:f[0-9]+)?e[0-9]+)\]")
+_ASKED_REF = regex(r"(?:@|ref=)?(f[0-9]+)?(e[0-9]+)")
+_BOX = regex(r"\[box=(-?[0-9.]+),(-?[0-9.]+),([0-9.]+),([0-9.]+)\]")
 _NO_DEPTH = 1 << 30
 _CLICKABLE = "[cursor=pointer]"
 

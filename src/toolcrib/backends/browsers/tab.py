@@ -2,8 +2,10 @@
 
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
+
+from toolcrib.lazy import dataclass
 
 from .chromium import GuardedContext, load_errors
 

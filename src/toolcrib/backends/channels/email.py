@@ -24,6 +24,7 @@ from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, He
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
+from toolcrib.lazy import regex
 
 from .mail_results import is_vouched
 from .mail_text import decode_part, list_letter_files, read_letter
@@ -35,9 +36,9 @@ _MAIL_BYTES = 25 << 20  # of one message that are read
 _MAX_AN_HOUR, _HOUR = 30, 3_600.0  # messages of one sender that are heard: a machine that does not say so is one
 _MAX_LATER = 1_000  # letters that are put off; any more are passed over
 _MAX_SUBJECTS, _SUBJECT_CHARS = 1_000, 200
-_ADDRESS = re.compile(r"[!#-'*+./0-9=?A-Z^-~-]{1,64}@[A-Za-z0-9.-]{1,250}")  # in ASCII: no letter that looks like one
-_ID = re.compile(r"<([!-;=?-~]{1,250})>")
-_MACHINES = re.compile(r"(?i)(mailer-daemon|postmaster|bounces?|no-?reply|do-?not-?reply)([+-].*)?@.*")
+_ADDRESS = regex(r"[!#-'*+./0-9=?A-Z^-~-]{1,64}@[A-Za-z0-9.-]{1,250}")  # in ASCII: no letter that looks like one
+_ID = regex(r"<([!-;=?-~]{1,250})>")
+_MACHINES = regex(r"(?i)(mailer-daemon|postmaster|bounces?|no-?reply|do-?not-?reply)([+-].*)?@.*")
 
 
 class EmailChannel:

@@ -27,6 +27,7 @@ from toolcrib.define.channel import (
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
+from toolcrib.lazy import regex
 
 _PORT, _TLS_PORT = 6667, 6697
 _SECONDS, _TAKEN_SECONDS = 30.0, 120.0  # to connect, and for a post to be taken: servers slow down who writes much
@@ -36,9 +37,9 @@ _MAX_LINES = 40  # of one post
 _MAX_NICKS = 1_000
 _BURST, _PACE = 4, 2.0  # lines at once, and seconds behind them: servers cut off who writes faster for long
 _CAPS = "account-tag server-time message-tags"
-_LINE = re.compile(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
-_NO_CHAT = re.compile(r"[,$*]|\A[^#&!]*[@%]|\A[~&@%+!]+#")  # a list, a mask, somebody on a server, those of a status
-_STATUS = re.compile(r"\A[~&@%+!]+(?=#)")  # said to those of a room who have some status, and in that room
+_LINE = regex(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
+_NO_CHAT = regex(r"[,$*]|\A[^#&!]*[@%]|\A[~&@%+!]+#")  # a list, a mask, somebody on a server, those of a status
+_STATUS = regex(r"\A[~&@%+!]+(?=#)")  # said to those of a room who have some status, and in that room
 _UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
 
 

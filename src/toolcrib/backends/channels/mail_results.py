@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from email.message import EmailMessage
 from typing import NamedTuple
 
-_COMMENT_PART = re.compile(r"\\.|[()\"]", re.DOTALL)
-_WORD = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s;()"\\\x00-\x1f\x7f])+', re.DOTALL)
-_METHOD = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:/[0-9]+)?=([a-z0-9_-]+)")
-_SENDER = re.compile(
-    r'\s*(?:"[^"\\<>@]*"|[^"<>@,;:()\\]*)\s*<([\w.+-]+@[\w.-]+)>\s*', re.ASCII
-)  # a name, and its address
+from toolcrib.lazy import regex
+
+_COMMENT_PART = regex(r"\\.|[()\"]", re.DOTALL)
+_WORD = regex(r'(?:"(?:[^"\\]|\\.)*"|[^\s;()"\\\x00-\x1f\x7f])+', re.DOTALL)
+_METHOD = regex(r"([a-z0-9][a-z0-9_-]*)(?:/[0-9]+)?=([a-z0-9_-]+)")
+_SENDER = regex(r'\s*(?:"[^"\\<>@]*"|[^"<>@,;:()\\]*)\s*<([\w.+-]+@[\w.-]+)>\s*', re.ASCII)  # a name, and its address
 _LINKS = "=./"  # around which a word may have blanks and comments
 
 

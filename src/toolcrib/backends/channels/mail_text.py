@@ -5,25 +5,27 @@ from email.message import EmailMessage
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
+from toolcrib.lazy import regex
+
 _HEADER = r"[*> \t]*[^\W\d_][\w \xa0-]{0,20}[:：]"
 _NAMES = "from|von|de|da|van|fra|från|od|от|від|gönderen|kimden|lähettäjä|feladó|发件人|寄件者|差出人|보낸 사람"
 _FROM = rf"[*> \t]*(?i:{_NAMES})[ \xa0*]*[:：]"
 _ABOVE = r"(?:^[^\n]{0,200}:[ \t]*\n\s*)?^"  # who is quoted
-_OTHERS = re.compile(  # a quote, a line between dashes, or what stands above a letter: an address, or enough of it
+_OTHERS = regex(  # a quote, a line between dashes, or what stands above a letter: an address, or enough of it
     r"(?m)(?:^[^\n>]{0,200}:[ \t]*\n\s*)?^>|^-{2,}[ \t]*Original Message"
     r"|^---[^\w\n]{0,200}+\w[^\n]{0,200}?--(?:[ \t]*$|[ \t]+\S)"
     rf"|^[=_—–]{{3}}[^\n]{{0,200}}[=_—–][ \t]*\n\s*{_HEADER}"
     rf"|{_ABOVE}{_HEADER}[^\n]*@[^\n]*\n{_HEADER}[^\n]*\n{_HEADER}"
     rf"|{_ABOVE}{_FROM}[^\n]*\n(?:{_HEADER}[^\n]*@[^\n]*\n{_HEADER}|(?:{_HEADER}[^\n]*\n){{2}}{_HEADER})"
 )
-_QUOTES = re.compile(r"(?m)(?:^[^\n>]{0,200}:[ \t]*\n\s*)?(?:^>[^\n]*\n?)+")
-_SIGNATURE = re.compile(r"(?m)^-- ?$")
-_PASSES_ON = re.compile(
+_QUOTES = regex(r"(?m)(?:^[^\n>]{0,200}:[ \t]*\n\s*)?(?:^>[^\n]*\n?)+")
+_SIGNATURE = regex(r"(?m)^-- ?$")
+_PASSES_ON = regex(
     r"(?i)\s*\[?(?:fwd?|fs|wg|wtr|tr|rv|enc|vl|vs|vb|pd|i|doorst|inoltra|转发|轉寄|転送|전달)(?:\[\d+\])?\s*[:：]"
     r"|.*\(fwd\)\s*$"
 )
 # what clients wrap around a letter below their own words
-_WRAPPER = re.compile(r"(?i)divRplyFwdMsg|yahoo_quoted|moz-forward-container")
+_WRAPPER = regex(r"(?i)divRplyFwdMsg|yahoo_quoted|moz-forward-container")
 _BLOCKS = frozenset({"p", "div", "br", "li", "tr", "table", "ul", "ol", "blockquote", "pre", "h1", "h2", "h3", "h4"})
 _UNSEEN = frozenset({"script", "style", "head", "title", "template"})
 

@@ -21,6 +21,7 @@ from toolcrib.define.channel import Abilities, Attachment, ChannelKind, Hear, He
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
+from toolcrib.lazy import regex
 
 from .hosted import HeardSoFar, check_host, need, to_limit, to_wait
 
@@ -37,7 +38,7 @@ _BROKEN = ("internal_error", "fatal_error", "service_unavailable", "request_time
 _EMOJI = {"👍": "+1", "👎": "-1", "❤️": "heart", "👀": "eyes", "✅": "white_check_mark", "🎉": "tada", "🙏": "pray"}
 _SOURCE = {"source": "message:slack"}
 _NO_PREVIEW = {"unfurl_links": False, "unfurl_media": False}  # nobody fetches an address because it was written
-_LINK = re.compile(r"\w\.\w|://")
+_LINK = regex(r"\w\.\w|://")
 
 
 class SlackChannel:

@@ -8,7 +8,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import re
 import ssl
 from collections.abc import Mapping
 from secrets import token_hex, token_urlsafe
@@ -18,6 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import regex
 
 CLIENT, STREAMS = "jabber:client", "http://etherx.jabber.org/streams"
 TLS, SASL, BIND = (f"urn:ietf:params:xml:ns:xmpp-{name}" for name in ("tls", "sasl", "bind"))
@@ -27,7 +27,7 @@ _READ_BYTES, _STANZA_BYTES = 65_536, 4 << 20
 _SECONDS, _QUIET_SECONDS = 30.0, 90.0  # for an answer, and after which the server is asked whether it is there
 _COMPLAINT_CHARS = 300
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-1": "sha1"}
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = regex("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class AckRequest(NamedTuple):

@@ -7,7 +7,6 @@ import asyncio
 import errno
 import fcntl
 import os
-import re
 import shutil
 import sys
 import sysconfig
@@ -21,6 +20,7 @@ from typing import Any
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
+from toolcrib.lazy import regex
 
 from .limits import hierarchies
 from .profile import holds_system
@@ -34,7 +34,7 @@ LastWords = dict[str, Any]
 _BASH = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 _ARGUMENT_BYTES = 131_071  # bytes of one argument that the kernel takes
 _PIPE = 1 << 20
-_NAME = re.compile(r"[^=\0]+")
+_NAME = regex(r"[^=\0]+")
 _OWN_PROGRAMS = ("rg",)  # in wheels of ours: as trusted as toolcrib itself
 
 

@@ -9,7 +9,8 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+
+from toolcrib.lazy import dataclass
 
 from . import tree
 

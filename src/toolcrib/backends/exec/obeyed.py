@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
+from toolcrib.lazy import regex
+
 NameMark = int | str | None
 """What is under a name: an inode's number, where a link leads, or nothing."""
 
@@ -26,7 +28,7 @@ _MANY_FILES = frozenset(("node_modules", "site-packages"))
 _MANY_GIT_FILES = frozenset(("objects", "refs", "logs", "hooks"))
 _MAX_SETTINGS_BYTES = 20_000
 # What git writes into the settings of a repository that it begins or clones, and that names no program.
-_HARMLESS_LINE = re.compile(
+_HARMLESS_LINE = regex(
     r"\s*(?:[#;].*|\[(?:core|user|init|extensions)\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]"
     r"|(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks|precomposeunicode|name|email|url"
     r"|fetch|remote|merge|rebase|active|defaultbranch|objectformat|refstorage|tagopt|prune)\s*=[^\\]*)?\s*",

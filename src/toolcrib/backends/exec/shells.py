@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from toolcrib.backends.web.proxy import GuardedProxy
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandLimits, Confinement, Leftover, RunningCommand, Shell
 from toolcrib.define.web import WayOut
+from toolcrib.lazy import dataclass
 from toolcrib.threads import in_thread
 
 from .bubblewrap import Bubblewrap

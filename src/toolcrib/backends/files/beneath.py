@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import join_parts, outside, parts_of
+from toolcrib.lazy import dataclass
 
 from .os_errors import as_tool_errors
 

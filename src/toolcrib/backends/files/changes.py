@@ -6,10 +6,10 @@ import shutil
 import stat as kinds
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry, join_parts
+from toolcrib.lazy import dataclass
 
 from .beneath import ResolvedPath
 from .disk import MAX_READ_BYTES, Disk

@@ -5,11 +5,11 @@ import re
 import stat
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import fold_path
+from toolcrib.lazy import dataclass, regex
 
 from .stage import STAGE
 
@@ -42,7 +42,7 @@ _PROTECTED = (
     f"{STAGE}*",
 )  # fmt: skip
 
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = regex(r"[*?\[]")
 
 
 def list_protected_names(protected: Sequence[str] = ()) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def _pattern(globs: Iterable[str]) -> re.Pattern[str]:
 
     As in ignore files: a glob without `/` holds at any depth, one with `/` from the root; `**` spans folders.
     """
-    return re.compile("|".join(f"(?:{_translate(glob)}(?:/.*)?)" for glob in globs) or r"(?!)", re.DOTALL)
+    return regex("|".join(f"(?:{_translate(glob)}(?:/.*)?)" for glob in globs) or r"(?!)", re.DOTALL)
 
 
 def _translate(glob: str) -> str:

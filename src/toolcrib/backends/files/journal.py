@@ -12,24 +12,23 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import secrets
 import stat as kinds
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import dataclass, regex
 
 from . import stage as staging
 from .beneath import Beneath, stat_name
 
 _PATIENCE = 10.0  # seconds to wait for another process that changes the same workspace
 _PAUSE = 0.01
-_RECORD_NAME = re.compile(r"[0-9a-f]{16}\.(?:json|new|done)")
+_RECORD_NAME = regex(r"[0-9a-f]{16}\.(?:json|new|done)")
 _MAX_RECORD_BYTES = 64 << 20
 
 

@@ -16,15 +16,15 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from toolcrib.lazy import regex
+
 CLOCK_NS = 20_000_000  # by which the clock of a disk may be late
 _MIN_KNOWN_BYTES = 16  # content that is shorter may be the same by chance, so that its path has to be
 _MAX_WALKED, _MAX_CHANGED = 200_000, 2_000  # files
 WHOLE_FOLDER = -1
-_WORD, _MIN_SENTENCE_WORDS = re.compile(r"[^\W\d_]+"), 4
+_WORD, _MIN_SENTENCE_WORDS = regex(r"[^\W\d_]+"), 4
 _MAX_REPOSITORY_BYTES = 1 << 24
-_KNOWN = re.compile(
-    rb"refs/(\S+)|\0(.)([^\0]+)(?=\0)", re.DOTALL
-)  # a branch, or how long the name of a file is, and it
+_KNOWN = regex(rb"refs/(\S+)|\0(.)([^\0]+)(?=\0)", re.DOTALL)  # a branch, or how long the name of a file is, and it
 _TODO = frozenset({"rebase-merge/done", "rebase-merge/git-rebase-todo"})  # with the titles of commits
 _MIN_SENTENCE_BYTES = 20  # of letters without a break, as some write without any
 

@@ -16,17 +16,18 @@ import shutil
 import stat as kinds
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from toolcrib.lazy import dataclass, regex
 
 from .beneath import stat_name
 
 STAGE = ".toolcrib-stage"
 
 _UNDO = ".undo"
-_FILE_NAME = re.compile(r"[0-9a-f]{16}")
-_STAGE_NAME = re.compile(rf"{re.escape(STAGE)}-[0-9a-f]{{16}}")
+_FILE_NAME = regex(r"[0-9a-f]{16}")
+_STAGE_NAME = regex(rf"{re.escape(STAGE)}-[0-9a-f]{{16}}")
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOREPLACE, _EXCHANGE = 1, 2

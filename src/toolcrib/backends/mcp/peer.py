@@ -18,6 +18,7 @@ from toolcrib.adapter.trim import error_text
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Definition, LinkTerms, Offered, Progressed
+from toolcrib.lazy import regex
 
 log = logging.getLogger("toolcrib")
 
@@ -27,9 +28,7 @@ _MAX_WAITING = 256  # requests of ours at once
 _MAX_UNASKED, _MAX_UNASKED_BYTES = 5_000, 32 * 1024 * 1024
 _MAX_VALUES, _VALUE_BYTES = 250_000, 16  # values in one message, and how many bytes more each of them counts as
 # so many commas and brackets outside of texts
-_MANY_VALUES = re.compile(
-    rb'(?:[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^",\[{]*+)*+[,\[{]){%d}' % _MAX_VALUES, re.DOTALL
-)
+_MANY_VALUES = regex(rb'(?:[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^",\[{]*+)*+[,\[{]){%d}' % _MAX_VALUES, re.DOTALL)
 _LONG = 1024 * 1024  # bytes; nothing so long is of use when nobody waits for an answer
 _PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
 _WORDS_CHARS = 400

@@ -5,7 +5,6 @@ could pass for a mark or a turn, and stands between marks behind a line of ours 
 reads like orders to the model is left out, and the tool is reported.
 """
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -27,6 +26,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.schema.check import check_of_schema, shape_of_output
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import regex
 
 CallServer = Callable[[str, Mapping[str, Any], Progressed | None], Awaitable[Any]]
 """Calls a tool of the server by its own name; the answer is as the server sent it."""
@@ -41,8 +41,8 @@ _MAX_LISTED = 500
 _NOTED = ("description", "title", "$comment")
 # what honest descriptions do not say, and poisoned ones do
 _SECRETIVE = {
-    "important tag": re.compile(r"(?i)[<(]\s*/?\s*important\s*[>)]"),
-    "not a word to the user": re.compile(
+    "important tag": regex(r"(?i)[<(]\s*/?\s*important\s*[>)]"),
+    "not a word to the user": regex(
         r"(?i)\b(?:do\s+not|don't|never)\s+(?:tell|mention|inform|show|reveal)\b[^.\n]{0,60}\buser\b"
     ),
 }

@@ -1,11 +1,12 @@
 """Markdown cut into chunks that follow its headings, and texts as words that an index of any script can find."""
 
-import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import NamedTuple
+
+from toolcrib.lazy import dataclass, regex
 
 CHUNK_CHARS, OVERLAP_CHARS = 1_600, 320
 _MIN_CHARS = 32
@@ -14,8 +15,8 @@ _TITLE_CHARS = 200  # of a heading, as it goes with every chunk below it
 _MAX_WORDS = 64  # of one question
 _CLUSTER_CHARS = 16  # how far a cut is moved so that nothing that is seen as one character is split
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
 _JOINERS = "\u200d\ufe0e\ufe0f"
 
 # Scripts that put no blanks between words; Korean does, and what it hangs on its words is longer than they are.
@@ -23,11 +24,11 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-_RUN = re.compile(f"[{_UNSPACED}]+")
+_RUN = regex(f"[{_UNSPACED}]+")
 # Signs that are left out by whoever types in a hurry: accents, and the vowels of Arabic and Hebrew.
-_SIGNS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0652\u0670]+")
+_SIGNS = regex("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0652\u0670]+")
 # A word, with the marks that are part of it in scripts like Devanagari, which are no letters.
-_WORD = re.compile(f"([{_UNSPACED}]+)|((?:[^\\W_{_UNSPACED}]|[\u0900-\u0dff])+)")
+_WORD = regex(f"([{_UNSPACED}]+)|((?:[^\\W_{_UNSPACED}]|[\u0900-\u0dff])+)")
 
 
 class Chunk(NamedTuple):

@@ -8,7 +8,6 @@ too many rows belong to nobody, the others are written to a new file, and the st
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,6 +18,7 @@ from toolcrib.backends.files.stage import write_synced
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.errors import ToolError
 from toolcrib.define.memory import MemoryPassage
+from toolcrib.lazy import dataclass
 
 from .chunks import Chunk, cut_text, list_terms, space_words
 

@@ -6,11 +6,9 @@ Also how JSON that a server sent is read, however it is spelled.
 import ipaddress
 import json
 import math
-import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -21,10 +19,11 @@ import orjson
 from toolcrib.adapter.reply import says_overflow
 from toolcrib.adapter.trim import error_text
 from toolcrib.adapter.wire import as_list, as_object, as_text
+from toolcrib.lazy import dataclass, regex
 
 _AGAIN = frozenset({408, 409, 425, 429})
 _MAX_WAIT_SECONDS = 86_400.0  # seconds that a provider may ask for
-_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{2,60}")
+_CODE = regex(r"[A-Za-z][A-Za-z0-9_.-]{2,60}")
 # How providers name failures that pass, in the body of an answer or in the middle of a stream.
 _PASSING = frozenset(
     [

@@ -6,7 +6,7 @@ Every failure ends as one `Replied` that says why.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
@@ -22,6 +22,7 @@ from toolcrib.define.message import Thinking
 from toolcrib.define.model import ModelCard, Request, may_request
 from toolcrib.define.names import suggest
 from toolcrib.define.result import Text
+from toolcrib.lazy import dataclass
 
 from .answer import Answer
 from .failures import (

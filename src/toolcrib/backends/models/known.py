@@ -1,10 +1,9 @@
 """Providers that are known by name: where they answer, what they speak, where their key is."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from toolcrib.adapter.cards import Api
+from toolcrib.lazy import dataclass, regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ KNOWN: Mapping[str, Provider] = {
 }
 
 # Models of OpenAI's that answer to the responses API alone.
-_RESPONSES_ONLY = re.compile(r"codex|^computer-use|deep-research|^o[0-9]+-pro|^gpt-[0-9.]+-pro")
+_RESPONSES_ONLY = regex(r"codex|^computer-use|deep-research|^o[0-9]+-pro|^gpt-[0-9.]+-pro")
 
 
 def api_for(provider: str, model: str, base_url: str) -> Api:

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import importlib.util
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History, ModelCard, Price, Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import regex
 from toolcrib.threads import in_thread
 
 from .failures import ProviderLabel
@@ -202,7 +202,7 @@ class LocalModel:
         )
 
 
-_HEAD = re.compile(r'\{"tool": "(?P<name>[^"]+)", "arguments": ')
+_HEAD = regex(r'\{"tool": "(?P<name>[^"]+)", "arguments": ')
 
 
 def _with_call(replied: Replied, said: str) -> Replied:

@@ -13,7 +13,6 @@ the same and hands what came of it in with `complete_task`.
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -26,6 +25,7 @@ from toolcrib.define.message import Call, Finish, Message
 from toolcrib.define.model import History, ModelCard, Price, Request, estimate
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import dataclass, regex
 
 CARD = ModelCard(provider="offline", model="rules", window=1_000_000, price=Price(input=0, output=0))
 
@@ -46,7 +46,7 @@ _LINE_CHARS = 160
 _QUOTE_CHARS = 60
 _MAX_LOCATIONS = 20
 _PRINTS = frozenset({"ls", "read", "find", "grep", "exec"})  # what they answer is shown as it is, letter by letter
-_ROW = re.compile(r"(?P<path>[^\n:]+):(?P<line>\d+): (?P<text>[^\n]*)")
+_ROW = regex(r"(?P<path>[^\n:]+):(?P<line>\d+): (?P<text>[^\n]*)")
 
 
 @dataclass(frozen=True, slots=True)

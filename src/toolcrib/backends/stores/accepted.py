@@ -3,11 +3,9 @@
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
@@ -17,8 +15,9 @@ import orjson
 from toolcrib.backends.files.stage import sync_folder, write_synced
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import dataclass, regex
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST = regex(r"[0-9a-f]{64}")
 _MAX_RECORD_BYTES = 16 * 1024  # bytes of what is kept about one
 _MAX_FILES, _MAX_BYTES = 5_000, 64 << 20  # of a folder that is accepted
 

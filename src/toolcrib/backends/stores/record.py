@@ -30,6 +30,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.message import Call
 from toolcrib.define.verdict import Basis, Grounds, Verdict
+from toolcrib.lazy import regex
 from toolcrib.threads import in_turn
 
 from .anchor import Anchor
@@ -189,7 +190,7 @@ class _Plain:
         return self._redact(text.encode(errors="replace").decode())
 
 
-_LINE = re.compile(rb'(\{"seq":([0-9]{1,18}),"at":.*)(?:,"hash":"([0-9a-f]{64})"\})', re.DOTALL)
+_LINE = regex(rb'(\{"seq":([0-9]{1,18}),"at":.*)(?:,"hash":"([0-9a-f]{64})"\})', re.DOTALL)
 _TAIL = 1 << 16  # bytes that are looked at first for the last line
 
 

@@ -9,7 +9,6 @@ What has its default is left out. What is not known is never skipped: a newer to
 import base64
 import json
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any, NoReturn, TypeVar, get_args
@@ -33,6 +32,7 @@ from toolcrib.define.log import (
 )
 from toolcrib.define.message import Call, Finish, Message, Part, Role, Thinking
 from toolcrib.define.result import Image, Status, Text
+from toolcrib.lazy import regex
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ _Keep = Callable[[bytes], str]
 Fetch = Callable[[str], bytes]
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_HALVES = re.compile("[\ud800-\udfff]")
+_HALVES = regex("[\ud800-\udfff]")
 _ENDINGS, _ROLES = frozenset(get_args(Ending)), frozenset(get_args(Role))
 _STATES, _FINISHES = frozenset(get_args(Status)), frozenset(get_args(Finish))
 _COUNTS = ("input", "output", "cached", "written")

@@ -20,17 +20,18 @@ from toolcrib.define.display import quote_short, strip, strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.voice import Speech, SpeechFormat, Transcript, Utterance, VoiceProvider
 from toolcrib.define.web import Http, Page, pack_form
+from toolcrib.lazy import regex
 
 from .programs import VoicePrograms, find_piper_voice, measure_wav, write_wav
 
 _SPEECH_BYTES, _ANSWER_BYTES = 32 << 20, 1 << 20
 _HEARING_SECONDS, _TRANSCRIPT_CHARS, _LINE_CHARS = 120.0, 50_000, 300
-_VOICE_NAME = re.compile(r"[A-Za-z0-9][\w+.-]{0,63}", re.ASCII)
+_VOICE_NAME = regex(r"[A-Za-z0-9][\w+.-]{0,63}", re.ASCII)
 _KEY_CHARS = 8  # anything shorter stands in ordinary words, too
 _SOUNDS: dict[SpeechFormat, re.Pattern[bytes]] = {  # how each begins
-    "opus": re.compile(rb"OggS"),
-    "wav": re.compile(rb"RIFF"),
-    "mp3": re.compile(rb"ID3|\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff]"),
+    "opus": regex(rb"OggS"),
+    "wav": regex(rb"RIFF"),
+    "mp3": regex(rb"ID3|\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff]"),
 }
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolcrib.define.display import is_encodable
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import Page, WebQuery
+from toolcrib.lazy import regex
 from toolcrib.threads import in_thread
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ log = logging.getLogger("toolcrib")
 
 _PLAIN, _HTML = (".txt", ".text", ".md", ".markdown", ".rst"), (".html", ".htm", ".xhtml")
 _MAX_NAMES, _MAX_FILES, _FILE_BYTES, _ALL_BYTES, _MAX_WORDS = 50_000, 2_000, 1 << 20, 16 << 20, 32
-_TAG = re.compile(r"(<[^<>]*>)")  # read as it comes: a parser takes minutes for tags that nobody closes
-_APART = re.compile(r"<(/?)(title|script|style|template|noscript)\b", re.IGNORECASE)
-_HEADING = re.compile(r"^#\s+(.+)$", re.MULTILINE)
+_TAG = regex(r"(<[^<>]*>)")  # read as it comes: a parser takes minutes for tags that nobody closes
+_APART = regex(r"<(/?)(title|script|style|template|noscript)\b", re.IGNORECASE)
+_HEADING = regex(r"^#\s+(.+)$", re.MULTILINE)
 
 
 class IndexedFile(NamedTuple):

@@ -12,11 +12,11 @@ import math
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 from toolcrib.define.egress import judge_port, read_place, read_url
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import dataclass, regex
 
 log = logging.getLogger("toolcrib")
 
@@ -30,9 +30,9 @@ _RETRY_SECONDS = 0.2  # when the system has no descriptor left to accept with
 _END = b"\r\n\r\n"
 
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_REQUEST = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) (HTTP/1\.[01])")
-_FIELD = re.compile(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*)")
-_ANSWER = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r\n)")
+_REQUEST = regex(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) (HTTP/1\.[01])")
+_FIELD = regex(rb"(" + _TOKEN + rb"):([\t\x20-\x7e\x80-\xff]*)")
+_ANSWER = regex(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r\n)")
 # what is between two neighbours only; `transfer-encoding` too, but bodies are passed on as they are
 _HOP = frozenset((b"connection", b"proxy-connection", b"keep-alive", b"te", b"upgrade", b"proxy-authorization"))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))

@@ -4,7 +4,6 @@ Keys travel in headers alone. What a provider says is outside text: errors that 
 """
 
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -18,13 +17,14 @@ import orjson
 from toolcrib.define.display import strip_to_line
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import Http, Page, SearchProvider, WebQuery
+from toolcrib.lazy import regex
 
 from .folder import FolderSearch, refuse_freshness
 
 _ANSWER_BYTES, _CONTENT_CHARS = 2 << 20, 100_000
 _KEY_CHARS = 8  # anything shorter stands in ordinary words, too
 _LINE_CHARS, _DESCRIPTION_CHARS, _URL_CHARS, _MAX_CITATIONS = 300, 1_000, 2_000, 50
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_TAG = regex(r"</?[A-Za-z][^<>]*>")
 _SPANS = {"pd": "day", "pw": "week", "pm": "month", "py": "year"}
 
 

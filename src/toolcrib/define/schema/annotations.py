@@ -26,6 +26,7 @@ from pydantic_core import PydanticUndefined
 from typing_extensions import is_typeddict
 
 from toolcrib.define.errors import DeclarationError
+from toolcrib.lazy import regex
 
 SUBSET = "use str, int, float, bool, Literal, Enum, list[...], dict[str, scalar], a dataclass, TypedDict or model"
 LISTS = (list, tuple, set, frozenset, Sequence)
@@ -88,11 +89,11 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 # Sections about parameters as Google and NumPy write them, their entries, and Sphinx's fields. A line of a section is
 # indented or blank (Google), or not followed by a line of dashes (NumPy).
-_GOOGLE = re.compile(r"^(?:Args|Arguments|Params|Parameters):[ ]*\n((?:[ ]+\S.*(?:\n|\Z)|[ ]*\n)+)", re.MULTILINE)
-_NUMPY = re.compile(r"^Parameters[ ]*\n-{3,}[ ]*\n((?:(?!.*\n-{3,}[ ]*$).*(?:\n|(?<=.)\Z))+)", re.MULTILINE)
-_GOOGLE_ENTRY = re.compile(r"^(\w+)(?: *\(.*?\))?:(.*\n(?:[ ]+.*\n|\n)*)", re.MULTILINE)
-_NUMPY_ENTRY = re.compile(r"^(\w+)(?: *:.*)?\n((?:[ ]+.*\n|\n)*)", re.MULTILINE)
-_SPHINX = re.compile(r"^:(?:param (?:[^:\n]* )?|type )(\w+):(.*(?:\n[ ]+.*)*)(?:\n|\Z)", re.MULTILINE)
+_GOOGLE = regex(r"^(?:Args|Arguments|Params|Parameters):[ ]*\n((?:[ ]+\S.*(?:\n|\Z)|[ ]*\n)+)", re.MULTILINE)
+_NUMPY = regex(r"^Parameters[ ]*\n-{3,}[ ]*\n((?:(?!.*\n-{3,}[ ]*$).*(?:\n|(?<=.)\Z))+)", re.MULTILINE)
+_GOOGLE_ENTRY = regex(r"^(\w+)(?: *\(.*?\))?:(.*\n(?:[ ]+.*\n|\n)*)", re.MULTILINE)
+_NUMPY_ENTRY = regex(r"^(\w+)(?: *:.*)?\n((?:[ ]+.*\n|\n)*)", re.MULTILINE)
+_SPHINX = regex(r"^:(?:param (?:[^:\n]* )?|type )(\w+):(.*(?:\n[ ]+.*)*)(?:\n|\Z)", re.MULTILINE)
 
 
 def read_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]]:

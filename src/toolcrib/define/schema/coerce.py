@@ -12,7 +12,6 @@ into a list.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,6 +20,7 @@ import orjson
 
 from toolcrib.define.args import text_from_number, trim
 from toolcrib.define.errors import ArgumentError
+from toolcrib.lazy import regex
 
 from .annotations import Schema
 
@@ -33,10 +33,10 @@ _LONGEST_JSON = 1 << 20  # characters
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 _NONE: frozenset[str] = frozenset()
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_INDEX = re.compile(r"[0-9]{1,6}")
-_BASED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
+_NUMBER = regex(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = regex(r"[+-]?[0-9]+")
+_INDEX = regex(r"[0-9]{1,6}")
+_BASED = regex(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _PLAIN: Mapping[str, type] = {"string": str, "boolean": bool, "integer": int}
 _KINDS = {str: "string", bool: "boolean", int: "integer", dict: "object", list: "array", type(None): "null"}
 

@@ -16,6 +16,7 @@ import click
 from toolcrib.define.display import escape_controls
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import canonical, nearest
+from toolcrib.lazy import regex
 
 from ._far import find_answering
 from ._log import keep_log, state_folder
@@ -204,7 +205,7 @@ class CommandGroup(click.Group):
         super().format_epilog(ctx, formatter)
 
 
-_EXAMPLE = re.compile(r"^  toolcrib (.*)", re.MULTILINE)
+_EXAMPLE = regex(r"^  toolcrib (.*)", re.MULTILINE)
 
 
 def load_from_options(options: ConfigOptions, *, fills: bool) -> "Loaded":

@@ -3,12 +3,11 @@
 Words go to stdout and what happens around them to stderr; or one JSON object a line.
 """
 
-import re
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TextIO
 
 import click
@@ -22,11 +21,12 @@ from toolcrib.define.message import Call
 from toolcrib.define.names import fold_name
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Verdict
+from toolcrib.lazy import dataclass, regex
 
 from ._format import Formatter, Style, columns, flatten, truncate
 
 LONG_SECONDS = 3.0  # after which a call is worth a word on how it goes, and between two such words
-_PLAIN = re.compile(r"[^\s\"'=]+")  # a value that needs no quotes among others
+_PLAIN = regex(r"[^\s\"'=]+")  # a value that needs no quotes among others
 _NAME_CHARS, _ARGUMENT_CHARS = 64, 2000  # of a call that are looked at
 _LABEL_CHARS = 40  # of a call that is spoken of again
 _ERROR_LINES = 4

@@ -1,6 +1,5 @@
 """toolcrib audit: whether the record of calls is whole and true, and what it says."""
 
-import re
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,6 +12,7 @@ from toolcrib.app.stores import verify_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError
 from toolcrib.define.message import Call
+from toolcrib.lazy import regex
 
 from ._format import format_time, print_json, print_table, truncate
 from ._options import CommandGroup, JsonOptions, ask_owner, service_options
@@ -36,7 +36,7 @@ Examples:
   toolcrib audit show --sender id:7 --since 2026-11-01
   toolcrib audit show --session agent:main:main --json
 """
-_HASH = re.compile(r"[0-9a-f]{64}")
+_HASH = regex(r"[0-9a-f]{64}")
 _COLUMNS = ("row", "time", "who", "tool", "arguments", "verdict", "because", "outcome")
 _ARGUMENT_CHARS = 40
 _SHOWN_CALLS = 50

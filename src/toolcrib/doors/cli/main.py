@@ -1,7 +1,6 @@
 """The command line's front door: subcommands are loaded when they are called, errors become one sentence."""
 
 import os
-import re
 import sys
 from importlib import import_module
 
@@ -10,6 +9,7 @@ import click
 from toolcrib import __version__
 from toolcrib.define.errors import CribError
 from toolcrib.define.names import nearest
+from toolcrib.lazy import regex
 
 from . import EXIT_INTERRUPTED
 
@@ -105,7 +105,7 @@ def main() -> None:
     sys.exit(code)
 
 
-_NO_COMMAND = re.compile(r"No such command '(.*)'")
+_NO_COMMAND = regex(r"No such command '(.*)'")
 
 
 def run(args: list[str]) -> int:

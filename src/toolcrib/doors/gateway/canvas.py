@@ -28,6 +28,7 @@ from starlette.types import Receive, Scope, Send
 from toolcrib.define.egress import is_origin_of
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.doors import listener
+from toolcrib.lazy import regex
 from toolcrib.services.canvas import Canvas, Canvases, Served, Viewer
 
 log = logging.getLogger("toolcrib")
@@ -37,10 +38,10 @@ _MAX_FRAME_BYTES = 4 << 20  # a still of a page is the longest
 _LOOK_SECONDS = 0.25  # between two looks at the files that are shown
 _STATIC = {f"{name}.js": "text/javascript" for name in ("canvas", "still", "bridge", "a2ui")}
 _STATIC |= {"canvas.css": "text/css"}
-_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
+_HOST = regex(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 # nothing that a browser could read in another way, such as a comment that holds a tag, stands before the bridge
-_DOCTYPE = re.compile(r"\ufeff?\s*(?:<!--[^->]*-->\s*)*<!doctype[^>]*>", re.IGNORECASE)
-_SRCDOC = re.compile(r"(srcd)(o)(c)", re.IGNORECASE)
+_DOCTYPE = regex(r"\ufeff?\s*(?:<!--[^->]*-->\s*)*<!doctype[^>]*>", re.IGNORECASE)
+_SRCDOC = regex(r"(srcd)(o)(c)", re.IGNORECASE)
 _BRIDGE = '<script src="/s/still.js"></script><script src="/s/bridge.js"></script>'
 _STRICT = {
     "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",

@@ -10,12 +10,11 @@ import hashlib
 import hmac
 import logging
 import os
-import re
 import stat
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,6 +28,7 @@ from toolcrib.define.display import escape
 from toolcrib.define.egress import is_origin_of
 from toolcrib.define.errors import CribError
 from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, ClientRole
+from toolcrib.lazy import dataclass, regex
 from toolcrib.services.revocation import OWNER_DOOR
 
 log = logging.getLogger("toolcrib")
@@ -41,7 +41,7 @@ _MAX_FAILURES, _FAILURE_SECONDS = 10, 60.0
 _MAX_ADDRESSES = 4_096  # whose failures are remembered
 _MAX_SKEW_MS = 600_000
 _MAX_WORD_CHARS = 128  # of what a device says of itself
-_FORWARDED = re.compile(rb"forwarded|(real|client|connecting|remote|user)-?ip|origin(al|ating)-|tailscale-|^via$")
+_FORWARDED = regex(rb"forwarded|(real|client|connecting|remote|user)-?ip|origin(al|ating)-|tailscale-|^via$")
 
 
 @dataclass(frozen=True, slots=True)

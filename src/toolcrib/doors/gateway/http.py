@@ -2,12 +2,10 @@
 
 import asyncio
 import logging
-import re
 import resource
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
@@ -23,6 +21,7 @@ from toolcrib.define.gateway import HOOK_CHANNEL, explain_forbidden
 from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, Rpc, Why, check_why
 from toolcrib.define.ports import Scope as Needed
+from toolcrib.lazy import dataclass, regex
 from toolcrib.services.revocation import LiveWork, mark_secret
 
 from .credentials import Credentials, Failures, Principal, RefusedError, matches, read_page_token
@@ -34,7 +33,7 @@ _MAX_BODY_BYTES = 1_048_576
 _STATUS = {"not_found": 404, "denied": 403, "unavailable": 503, "busy": 409}
 _MAY_RETRY = (429, 503)
 _HOOKS, _CHANNELS = APART = "/hooks/", "/channels/"  # where other secrets are shown than ours
-_HOOK_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_HOOK_NAME = regex(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOKEN_HEADERS = (b"x-toolcrib-token", b"x-openclaw-token")  # where a hook cannot send a bearer
 _KINDS = {str: "text", dict: "an object", bool: "true or false"}
 _INVOKE_KEYS = {"tool": str, "action": str, "args": dict, "sessionKey": str, "dryRun": bool}

@@ -9,10 +9,9 @@ before stands in it as the client tells it.
 import asyncio
 import base64
 import hashlib
-import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from secrets import token_hex
 from typing import Any
 
@@ -20,17 +19,18 @@ import orjson
 from starlette.types import Receive, Scope
 
 from toolcrib.define.result import Image
+from toolcrib.lazy import dataclass, regex
 
 from .credentials import Principal
 from .http import Gate, HttpError, HttpRoute, Raw, admit, ask, find_header, read_json, wait_until_gone
 
 _SESSION_HEADERS = (b"x-toolcrib-session-key", b"x-openclaw-session-key")
 _OWN_NAMES = ("toolcrib", "openclaw", "agent")  # toolcrib:<agent> is an agent; others are names of models
-_PLAIN_USER = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLAIN_USER = regex(r"[a-z0-9][a-z0-9_-]{0,63}")
 _FINISHES = {"done": "stop", "refused": "content_filter"}  # else a limit was reached
 _ALIVE, _ALIVE_SECONDS = b": still here\n\n", 15.0
 _SPOKEN = {"user": "User", "assistant": "Assistant"}
-_RESPONSE_ID = re.compile(r"resp_([A-Za-z0-9_-]+)_[0-9a-f]{12}")
+_RESPONSE_ID = regex(r"resp_([A-Za-z0-9_-]+)_[0-9a-f]{12}")
 
 
 def routes(server: Gate) -> Mapping[str, HttpRoute]:

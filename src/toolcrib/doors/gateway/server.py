@@ -8,7 +8,6 @@ import re
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -33,6 +32,7 @@ from toolcrib.define.ports import Scope as RpcScope
 from toolcrib.define.schema.check import fit_to
 from toolcrib.define.schema.portable import Check
 from toolcrib.doors import listener
+from toolcrib.lazy import dataclass, regex
 from toolcrib.policy.resolve import person_of
 from toolcrib.services.devices import is_code
 from toolcrib.services.nodes import LiveNode
@@ -67,8 +67,8 @@ log = logging.getLogger("toolcrib")
 _WATCH_SECONDS = 0.9  # what was taken back has no effect after a second
 _QUESTION_SECONDS = 86_400.0  # that a question waits: whoever answers it may be asleep
 _MAX_FRAGMENTS = 1_024  # of one message
-_WORD = re.compile(r"[A-Za-z0-9._-]{1,64}")  # a capability or a command of a node
-_LOCALHOST = re.compile(r"localhost", re.ASCII | re.IGNORECASE)
+_WORD = regex(r"[A-Za-z0-9._-]{1,64}")  # a capability or a command of a node
+_LOCALHOST = regex(r"localhost", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolcrib.define.egress import fold_origin
 from toolcrib.doors import listener
+from toolcrib.lazy import regex
 
 from .server import BeltServer
 
@@ -24,7 +25,7 @@ PATH = "/mcp"
 _REQUEST_BYTES = 32 * 1024 * 1024  # bytes of one request
 _RETRY_MS = 1_000  # after which a client comes back for the rest
 _MAX_EVENTS, _MAX_BYTES = 1_000, 2 * 1024 * 1024  # of one client; the newest is kept however long it is
-_HERE = re.compile(r"http://(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII)
+_HERE = regex(r"http://(?:127\.0\.0\.1|localhost)(?::\d{1,5})?", re.ASCII)
 
 
 async def serve_http(

@@ -7,7 +7,6 @@ fenced like a result. What a caller may not ask for is not listed.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from mcp.server import ServerRequestContext
@@ -36,6 +35,7 @@ from toolcrib.define.names import RESOURCES_LIST, RESOURCES_READ, server_part, s
 from toolcrib.define.ports import Why, check_why
 from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import dataclass
 
 Context = ServerRequestContext[Any, Any]
 _Answer = dict[str, Any]

@@ -4,8 +4,9 @@ Names that are known to be harmless pass, and so do names that no program we kno
 family of variables which load, run or redirect something does not.
 """
 
-import re
 from collections.abc import Iterable
+
+from toolcrib.lazy import regex
 
 from .options import names
 
@@ -51,8 +52,8 @@ _HARMLESS = names(
     GREP_COLORS LS_COLORS SOURCE_DATE_EPOCH DEBIAN_FRONTEND OMP_NUM_THREADS MAKELEVEL
 """
 )
-_LOCALE = re.compile(r"LC_[A-Z]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_LOCALE = regex(r"LC_[A-Z]+")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Beginnings of what loaders, shells, interpreters, build tools, version control and network libraries read.
 _GLUED = (
     "LD_", "DYLD_", "_RLD", "_JAVA", "BASH", "ZDOT", "PYTHON", "PYTEST", "PERL", "RUBY", "NODE", "NPM", "GIT", "SSH",
@@ -82,7 +83,7 @@ _FAMILIES = names(
 """
 )
 # Words at the end of a name that say what its value does: options, places to load from, programs to run.
-_SHAPES = re.compile(
+_SHAPES = regex(
     r"(?:^|_)(?:OPTS|OPTIONS|ADDOPTS|ARGS|FLAGS|PATHS?|PYTHONPATH|HOME|PRELOAD|LIBS?|LIBRARY|PLUGINS?|MODULES?|INCLUDE"
     r"|CONFIG(?:_\w+)?|CONF|RC|RCFILE|INIT|STARTUP|COMMAND|CMD|EXEC|EXECUTABLE|BIN|PROGRAM|PAGER|EDITOR|SHELL|HOOKS?"
     r"|ASKPASS|WRAPPER|PROXY|SOCK|SOCKET|CERT|CACERT|CA_BUNDLE|KEYLOGFILE|DIFF|HELPER|LOADER|AGENT|SITE)$"

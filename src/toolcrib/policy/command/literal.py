@@ -2,9 +2,11 @@
 
 import re
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^-]+")
-_QUOTED = re.compile(r"""'[^']*'|"[^"\\`$]*\"""")
-_OPTION = re.compile(r"--[A-Za-z][A-Za-z0-9-]*=")
+from toolcrib.lazy import regex
+
+_PLAIN = regex(r"[A-Za-z0-9_./:@%+,^-]+")
+_QUOTED = regex(r"""'[^']*'|"[^"\\`$]*\"""")
+_OPTION = regex(r"--[A-Za-z][A-Za-z0-9-]*=")
 _GRAMMAR = r"""(?P<bare>[^\x00-\x20\x7f"'`$;&|<>()*?\[\\~={}]+)
       | \\(?P<escaped>[^\n])
       | (?P<continued>\\\n)
@@ -14,9 +16,9 @@ _GRAMMAR = r"""(?P<bare>[^\x00-\x20\x7f"'`$;&|<>()*?\[\\~={}]+)
       | (?P<mark>[~={}\[])
       | (?P<dollar>\$$)
 """
-_PIECES = re.compile(_GRAMMAR, re.VERBOSE | re.DOTALL)
-_IN_OPTION = re.compile(_GRAMMAR.replace(r"*?\[", ""), re.VERBOSE | re.DOTALL)
-_IN_DOUBLE = re.compile(r'\\([\\"$`]|\n)')
+_PIECES = regex(_GRAMMAR, re.VERBOSE | re.DOTALL)
+_IN_OPTION = regex(_GRAMMAR.replace(r"*?\[", ""), re.VERBOSE | re.DOTALL)
+_IN_DOUBLE = regex(r'\\([\\"$`]|\n)')
 
 
 def literal(text: str) -> str | None:
@@ -83,7 +85,7 @@ def _decode_ansi(text: str) -> str | None:
         return None
 
 
-_ESCAPE = re.compile(r"\\(?:(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPE = regex(r"\\(?:(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
 _NAMED = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "?": "?",

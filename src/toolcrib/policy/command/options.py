@@ -5,8 +5,9 @@ spelled short of its whole name) writes, runs or reads something as far as we kn
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from toolcrib.lazy import dataclass
 
 IsWithin = Callable[[str], bool]
 

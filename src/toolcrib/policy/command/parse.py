@@ -7,11 +7,13 @@ plain. Commands are collected from everywhere, also from loops and substitutions
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
+
+from toolcrib.lazy import dataclass, regex
 
 from .literal import literal
 
@@ -34,28 +36,28 @@ _JOINTS = _kind_ids(";", "&&", "||", "|")
 _REDIRECT, _COMMENT = _kind_ids("file_redirect"), _kind_ids("comment")
 _SKIPPED = _COMMENT | _kind_ids("\n")
 
-_BLANK = re.compile(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
-_BREAK = re.compile(r"(?:[ \t\n]|\\\n)*")
+_BLANK = regex(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
+_BREAK = regex(r"(?:[ \t\n]|\\\n)*")
 # words that can only mean one thing, one blank between them: most commands are no more than that
-_SIMPLE_WORD = re.compile(r"""[A-Za-z0-9_./:@%+,^-]+|'[^']*'|"[^"\\`$]*\"""")
-_SIMPLE = re.compile(rf"(?:{_SIMPLE_WORD.pattern})(?:[ ](?:{_SIMPLE_WORD.pattern}))*")
+_SIMPLE_WORD = regex(r"""[A-Za-z0-9_./:@%+,^-]+|'[^']*'|"[^"\\`$]*\"""")
+_SIMPLE = regex(rf"(?:{_SIMPLE_WORD.pattern})(?:[ ](?:{_SIMPLE_WORD.pattern}))*")
 # what can be sent elsewhere without writing a file or opening a connection
-_HARMLESS = re.compile(r"(?:[012]?>&[12]|[012]?>>?[ \t]*/dev/null|&>>?[ \t]*/dev/null|0?<[ \t]*/dev/null)")
-_CONTROL = re.compile(r"[\x01-\x08\x0b-\x1f\x7f]")
+_HARMLESS = regex(r"(?:[012]?>&[12]|[012]?>>?[ \t]*/dev/null|&>>?[ \t]*/dev/null|0?<[ \t]*/dev/null)")
+_CONTROL = regex(r"[\x01-\x08\x0b-\x1f\x7f]")
 # what makes the grammar try many readings, and how much of it a line may hold outside of quotes
-_INTRICATE = re.compile(r"[|<>($\{\[`]|\b(?:for|case)\b")
-_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
+_INTRICATE = regex(r"[|<>($\{\[`]|\b(?:for|case)\b")
+_QUOTED = regex(r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\.""", re.DOTALL)
 _MAX_INTRICATE_MARKS = 256
-_LOOSE_WORD = re.compile(r"""[^\s;&|(){},=`'"<>$]+""")
-_QUOTES = re.compile(r"""[\\'"]""")
+_LOOSE_WORD = regex(r"""[^\s;&|(){},=`'"<>$]+""")
+_QUOTES = regex(r"""[\\'"]""")
 # only these blanks part words in a shell: \s would take a no-break space for one
-_BRACES = re.compile(r"(?<![^ \t\n{}])([^ \t\n{}]*)\{([^ \t\n{}]*)\}([^ \t\n]*)")
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-]|\{[^{}]*\})", re.ASCII)  # which may stand for nothing
-_FILLED = re.compile(rf"\$\{{\w+:?[-=+?]([^{{}}]*)\}}|\$\([^()]*\)|`[^`]*`|{_VARIABLE.pattern}", re.ASCII)
+_BRACES = regex(r"(?<![^ \t\n{}])([^ \t\n{}]*)\{([^ \t\n{}]*)\}([^ \t\n]*)")
+_VARIABLE = regex(r"\$(?:[A-Za-z_]\w*|[0-9@*#?!$-]|\{[^{}]*\})", re.ASCII)  # which may stand for nothing
+_FILLED = regex(rf"\$\{{\w+:?[-=+?]([^{{}}]*)\}}|\$\([^()]*\)|`[^`]*`|{_VARIABLE.pattern}", re.ASCII)
 _EVALUATED = frozenset({"arithmetic_expansion", "expansion", "subscript", "c_style_for_statement"})
-_PLAIN_EXPANSION = re.compile(r"\$\{[A-Za-z_]\w*\}", re.ASCII)
+_PLAIN_EXPANSION = regex(r"\$\{[A-Za-z_]\w*\}", re.ASCII)
 # bash expands what stands behind >& once more when it is no number
-_EXPANDED_TWICE = re.compile(r"[<>]&(?![ \t]*(?:[0-9]+-?|-)(?:[ \t\n;&|)]|$))")
+_EXPANDED_TWICE = regex(r"[<>]&(?![ \t]*(?:[0-9]+-?|-)(?:[ \t\n;&|)]|$))")
 _LIKE_COMMANDS = frozenset({"declaration_command", "unset_command", "test_command"})
 
 _DOUBTS = {

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from toolcrib.define.display import quote_short
+from toolcrib.lazy import regex
 
 from .environment import unsafe_names
 from .options import IsWithin, OddUseError, names
@@ -251,7 +252,7 @@ def _is_option(word: str | None) -> bool:
 
 # What may give a subcommand another name or another program, in front of it; and what is known not to.
 _RENAMING = ("-c", "--config", "--exec-path", "--alias")
-_RENAMES_NOTHING = re.compile(r"(?:user|color|column)\.|core\.quotepath=", re.IGNORECASE)
+_RENAMES_NOTHING = regex(r"(?:user|color|column)\.|core\.quotepath=", re.IGNORECASE)
 
 
 def _may_rename(name: str, words: _Words) -> bool:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from toolcrib.lazy import regex
+
 from .options import Grammar, IsWithin, OddUseError, Use, check_paths, names, read_use
 
 _BEFORE = names("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version")
@@ -181,7 +183,7 @@ _VERBS: Mapping[str, frozenset[str]] = {
     "remote": names("get-url"),
 }
 _SHOW_WITHOUT_VERB = names("reflog remote")
-_CHECKS_SIGNATURES = re.compile(r"%[-+ ]?G|signature")
+_CHECKS_SIGNATURES = regex(r"%[-+ ]?G|signature")
 # What git does itself, under names that nothing can give to anything else.
 GIT_OWN = frozenset(_SUBCOMMANDS) | names(
     """add am apply archive bisect bundle checkout checkout-index cherry cherry-pick clean clone column commit
@@ -240,7 +242,7 @@ _RESTRAINTS = {
 }
 
 # Settings that bring no program and lead nowhere else, whatever they say, as far as git only shows.
-_HARMLESS_SETTING = re.compile(
+_HARMLESS_SETTING = regex(
     r"""core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol
       |safecrlf|quotepath|abbrev|sharedrepository|untrackedcache|preloadindex|longpaths|compression|whitespace
       |commentchar|sparsecheckout|sparsecheckoutcone)
@@ -251,8 +253,8 @@ _HARMLESS_SETTING = re.compile(
     | status\.(?:short|branch|showstash|showuntrackedfiles|relativepaths)""",
     re.VERBOSE,
 )
-_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]')
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=.*)?", re.DOTALL)
+_SECTION = regex(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]')
+_KEY = regex(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=.*)?", re.DOTALL)
 
 
 def find_odd_setting(text: str) -> str:

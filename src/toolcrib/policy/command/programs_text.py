@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from toolcrib.lazy import regex
+
 from .options import IsWithin, OddUseError, check_path, names
 
 # find: starting points, then tests and actions; those that only test and print are named here
@@ -17,7 +19,7 @@ _FIND_VALUE = names(
     -mtime -mmin -atime -amin -ctime -cmin -perm -user -group -uid -gid -links -inum -used -fstype -lname -ilname
     -context -printf"""
 )
-_FIND_LESS = re.compile(r"-(?:[0-9]+[a-zA-Z]?|[ugoa]*[+=][rwxXst,ugoa+=]*)")  # less than so much, these bits at least
+_FIND_LESS = regex(r"-(?:[0-9]+[a-zA-Z]?|[ugoa]*[+=][rwxXst,ugoa+=]*)")  # less than so much, these bits at least
 _FIND_PATH = names("-newer -anewer -cnewer -samefile")
 
 
@@ -53,7 +55,7 @@ def check_find(args: Sequence[str], within: IsWithin | None) -> None:
 # jq: a program is read word by word; what looks at the environment or loads a module is found by its name
 
 _READS_ELSEWHERE = frozenset({"env", "ENV", "import", "include", "modulemeta", "get_search_list"})
-_JQ_WORDS = re.compile(
+_JQ_WORDS = regex(
     r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<bracket>[][(){}])|(?P<field>\.\s*)?(?P<name>[A-Za-z_]\w*)""",
     re.DOTALL,
 )
@@ -90,14 +92,14 @@ def _is_field(program: str, found: re.Match[str], *, in_object: bool) -> bool:
 
 # sed: a script is read command by command; those that write, run or read another file are not in the list
 
-_SED_ADDRESS = re.compile(r"(?:\d+(?:~\d+)?|\$|(?=[/\\]))")
+_SED_ADDRESS = regex(r"(?:\d+(?:~\d+)?|\$|(?=[/\\]))")
 _SED_ALONE = "=dDFgGhHnNpPxz"
-_SED_NUMBER = re.compile(r"[ \t]*\d*")
+_SED_NUMBER = regex(r"[ \t]*\d*")
 # a label ends at `;` or a blank, for some versions at `}`: what follows must end it for all of them
-_SED_LABEL = re.compile(r"[ \t]*[A-Za-z0-9_.-]*[ \t]*(?=[;\n]|(?:[ \t]*\})+(?:[ \t;\n]|\Z)|\Z)")
-_SED_SECOND = re.compile(r"[+~]?\d+|\$|(?=[/\\])")
-_SED_FLAGS = re.compile(r"[gpiIm0-9M]*")
-_SED_TEXT = re.compile(r"(?:[^\n\\]|\\.)*", re.DOTALL)
+_SED_LABEL = regex(r"[ \t]*[A-Za-z0-9_.-]*[ \t]*(?=[;\n]|(?:[ \t]*\})+(?:[ \t;\n]|\Z)|\Z)")
+_SED_SECOND = regex(r"[+~]?\d+|\$|(?=[/\\])")
+_SED_FLAGS = regex(r"[gpiIm0-9M]*")
+_SED_TEXT = regex(r"(?:[^\n\\]|\\.)*", re.DOTALL)
 
 
 def check_sed_script(script: str) -> None:

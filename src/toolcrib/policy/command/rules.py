@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from posixpath import normpath
 from types import MappingProxyType
@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 import re2
 from pydantic import TypeAdapter
+
+from toolcrib.lazy import dataclass
 
 from .programs import READERS
 

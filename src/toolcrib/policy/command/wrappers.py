@@ -4,9 +4,9 @@ They are opened to deny, never to permit: what a wrapper makes of a command (its
 shell) is not the command that a rule permits.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from toolcrib.lazy import dataclass, regex
 
 from .options import names
 from .rules import base_name
@@ -100,7 +100,7 @@ _STARTS_NOTHING = names(
     test touch tr tree true truncate tsort tty uname unexpand uniq unlink uptime vdir wait wc which who whoami xxd yes
 """
 )
-INTERPRETER = re.compile(r"(python|pypy|node|nodejs|perl|ruby|php|lua|luajit|Rscript|tclsh)[0-9.]*")
+INTERPRETER = regex(r"(python|pypy|node|nodejs|perl|ruby|php|lua|luajit|Rscript|tclsh)[0-9.]*")
 _LANGUAGES = names("awk gawk mawk nawk bun deno")  # what runs a text among its words, beside interpreters
 _CONSOLES = names("ghci ipython julia osascript powershell pwsh ts-node tsx . source")  # run a text or the file named
 _PACKAGERS = names("npm pnpm yarn")

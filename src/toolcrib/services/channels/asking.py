@@ -4,7 +4,6 @@ A button below a question carries a mark that nobody knows but who is shown it: 
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from secrets import compare_digest
@@ -14,6 +13,7 @@ from toolcrib.define.approval import Question
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.channel import Abilities, Button, DirectPlace, HeardMessage, MessageStore, Post
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import regex
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.revocation import CHANNEL_DOOR
 
@@ -22,8 +22,8 @@ from .line import ChannelLine, wait_until_sent
 PRESSED = "toolcrib:"  # what the data of our own buttons begin with, and no other's
 OWNER_IS_ASKED = "The owner is asked."
 _MAX_POSTS = 20
-_BUTTON = re.compile(PRESSED + r"([0-9a-f]{16}):([0-9a-f]{16}):(approve|deny)")
-_THREE = re.compile("(?<=``)(?=`)")
+_BUTTON = regex(PRESSED + r"([0-9a-f]{16}):([0-9a-f]{16}):(approve|deny)")
+_THREE = regex("(?<=``)(?=`)")
 _ELSEWHERE = "answer it on the page, at the terminal or with `toolcrib approvals`"
 
 

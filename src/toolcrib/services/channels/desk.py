@@ -20,6 +20,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.ports import ToolWork, rpc
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.taint import join_sources, sources_of
+from toolcrib.lazy import regex
 from toolcrib.services.feature import TurnCore
 
 from .asking import PRESSED
@@ -36,9 +37,9 @@ _CHANGES = ("edit", "delete", "unsend")  # what people are shown no more as it w
 _MAX_DEEDS = 50  # of a broadcast
 _MAX_BUTTONS, _BUTTON_CHARS, _DATA_BYTES = 50, 64, 64
 _MAX_OPTIONS, _OPTION_CHARS, _QUESTION_CHARS = 12, 100, 300
-_SHOWN = re.compile(r"(?i)image|thumb|icon|video|photo|avatar|media|file")
-_ADDRESS = re.compile(r"(?i)\s*(https?:|//)")
-_INTERACTIVE = re.compile(
+_SHOWN = regex(r"(?i)image|thumb|icon|video|photo|avatar|media|file")
+_ADDRESS = regex(r"(?i)\s*(https?:|//)")
+_INTERACTIVE = regex(
     "action|button|select|input|picker|checkbox|radio|overflow|submit|toggle|component|custom_?id|callback",
     re.IGNORECASE,
 )

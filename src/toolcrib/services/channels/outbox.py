@@ -7,7 +7,6 @@ that lies elsewhere.
 import asyncio
 import hashlib
 import os
-import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +14,11 @@ from secrets import token_hex
 
 from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import regex
 
 FILE_BYTES = 20 << 20
 _ALL_BYTES = 500 << 20  # of what waits
-_SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}")
+_SUFFIX = regex(r"\.[A-Za-z0-9]{1,8}")
 
 
 class Outbox:

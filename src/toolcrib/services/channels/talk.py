@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from toolcrib.adapter.fence import fence, new_token
@@ -23,6 +23,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.ports import Why, check_why
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
+from toolcrib.lazy import dataclass, regex
 from toolcrib.policy.explain import verdict_json
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
@@ -39,13 +40,13 @@ from .inbox import FileIntake
 
 log = logging.getLogger("toolcrib")
 
-_COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
+_COMMAND = regex(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 _TYPING_SECONDS = 4.0
 _NO_NEWS = ("NO_REPLY", "HEARTBEAT_OK")
 _NAME_CHARS = 80
 _MAX_INVITATIONS, _KNOCK_SECONDS = 20, 3_600.0
 _DAY = 86_400  # seconds
-_TERM = re.compile(r"([1-9][0-9]{0,5})([mhx])")  # minutes, hours, or how often
+_TERM = regex(r"([1-9][0-9]{0,5})([mhx])")  # minutes, hours, or how often
 _HELP = "/status, /stop, /new, /why TOOL, /approve ID [session, 10m or 5x], /deny ID"
 _NO_TEXT = "There is nothing that I can read in that message: no text, picture, file or recording, or it is encrypted."
 _GO_ON = "The gateway stopped while this was being answered. Go on with it; look first at what was done already."

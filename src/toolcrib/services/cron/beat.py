@@ -6,7 +6,6 @@ say the session keeps nothing, and of another one what it says.
 """
 
 import asyncio
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from toolcrib.define.session import SessionKey
 from toolcrib.define.taint import source_after
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer, Rule
+from toolcrib.lazy import regex
 from toolcrib.policy.resolve import agent_of
 from toolcrib.services.chat_events import tell_answer
 from toolcrib.services.feature import TurnCore
@@ -39,7 +39,7 @@ _PROMPT = (
     "and what HEARTBEAT.md in the workspace asks for, where there is one. Begin nothing old again. What you answer is "
     "told to the user. If there is nothing to say, answer exactly HEARTBEAT_OK."
 )
-_SILENT = re.compile(r"[\W_]*(?:HEARTBEAT_OK[\W_]*)?")
+_SILENT = regex(r"[\W_]*(?:HEARTBEAT_OK[\W_]*)?")
 _PREVIEW_CHARS = 200
 _BOUNDS = (Layer("job", "heartbeat", Rule()),)  # it takes nothing away, but starts nothing that outlives the copy
 

@@ -1,7 +1,6 @@
 """What is written of a job where it is made, changed or asked about."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.job import JobSpec
 from toolcrib.define.schedule import find_zone
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
+from toolcrib.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

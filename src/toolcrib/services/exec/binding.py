@@ -7,11 +7,11 @@ names a file, seen from any of those, may be one that it reads.
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 
 from toolcrib.define.errors import ToolError
+from toolcrib.lazy import regex
 from toolcrib.policy.command import Judgement
 from toolcrib.policy.command.parse import FoundCommand
 from toolcrib.policy.command.permit import follow
@@ -23,9 +23,9 @@ from .repository import OpenInside, find_inside, read_inside
 
 _MAX_HASHED_FILES, MAX_HASHED_BYTES, _MAX_HELD_BYTES = 32, 16 << 20, 1 << 20
 _MAX_WORDS, _MAX_FOLDERS, _PATH_CHARS = 256, 12, 4_096
-_PIECE = re.compile(r"""[^\s;&|(){}`'"<>$]+""")
-_INLINE = re.compile(r"-[A-Za-z]*[cme]")  # options behind which there is no file to run, alone or behind others
-_SHELL_INLINE = re.compile(r"-[A-Za-z]*c")
+_PIECE = regex(r"""[^\s;&|(){}`'"<>$]+""")
+_INLINE = regex(r"-[A-Za-z]*[cme]")  # options behind which there is no file to run, alone or behind others
+_SHELL_INLINE = regex(r"-[A-Za-z]*c")
 # Files that a program reads without being told to.
 _UNTOLD = {"make": ("GNUmakefile", "makefile", "Makefile"), "cargo": ("Cargo.toml", "build.rs")}
 _UNTOLD |= dict.fromkeys(("npm", "npx", "pnpm", "yarn"), ("package.json",))

@@ -7,27 +7,27 @@ import json
 import re
 import signal as signals
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from toolcrib.define.display import strip_unseen
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.taint import join_sources
+from toolcrib.lazy import dataclass, regex
 
 # Whole sequences: taking only the ESC away would leave "[31m" behind.
-_SEQUENCE = re.compile(
+_SEQUENCE = regex(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"  # colours, cursor, screen
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]{0,16}[0-~]?"
 )
 # Moves of the cursor and clearing: a program that sends them draws a screen.
-_DRAWING = re.compile(rb"\x1b\[[0-9;?]*[A-HJSTfr]|\x1b\[\?(?:1049|1047|47)h")
+_DRAWING = regex(rb"\x1b\[[0-9;?]*[A-HJSTfr]|\x1b\[\?(?:1049|1047|47)h")
 # The beginning of a sequence or of a character whose rest has not come yet.
-_TORN_END = re.compile(
+_TORN_END = regex(
     rb"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,16})?|\x1b[\]PX^_][^\x07\x1b]{0,255}|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?"
     rb"|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
 )
-_TORN_START = re.compile(rb"\A[\x80-\xbf]{1,3}")
+_TORN_START = regex(rb"\A[\x80-\xbf]{1,3}")
 
 _ESC = "\x1b"
 _ARROWS = {"up": "A", "down": "B", "right": "C", "left": "D"}
@@ -43,7 +43,7 @@ _NAMED = {
     **{f"kp{key}": f"{_ESC}O{letter}" for key, letter in zip("0123456789/*-+.", "pqrstuvwxyojmkn", strict=True)},
     "kpenter": f"{_ESC}OM",
 }  # fmt: skip
-_HEX_BYTE = re.compile(r"(?:0x)?([0-9a-f]{1,2})", re.IGNORECASE)
+_HEX_BYTE = regex(r"(?:0x)?([0-9a-f]{1,2})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

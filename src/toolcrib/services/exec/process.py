@@ -1,24 +1,24 @@
 """Commands that were started: what each has printed and how it goes; and the table of those that are known."""
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from secrets import token_hex
 from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.shell import CommandEnded, RunningCommand
 from toolcrib.define.taint import split_sources
+from toolcrib.lazy import dataclass, regex
 
 from .output import count_unfinished, decode_output, draws_screen
 
 _TAIL_CHARS = 2_000  # that a row or a report of progress shows
 _REPORT_SECONDS = 0.1  # between two reports of progress
 _NAME_CHARS = 48
-_WORD = re.compile(r"""(?:[^\s"']+|"(?:\\.|[^"\\])*"|'[^']*')+""")
+_WORD = regex(r"""(?:[^\s"']+|"(?:\\.|[^"\\])*"|'[^']*')+""")
 
 
 def _keep_nothing(source: str) -> Callable[[], None]:

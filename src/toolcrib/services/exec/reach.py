@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ToolError
 from toolcrib.define.taint import join_sources
+from toolcrib.lazy import regex
 from toolcrib.policy.command import Judgement
 from toolcrib.policy.command.options import OddUseError, names
 from toolcrib.policy.command.parse import TOLD_DOUBTS, FoundCommand
@@ -37,9 +38,9 @@ _READERS = READERS | names(
     unzip xxd zcat zip"""
 )
 _SEARCHES = frozenset({"egrep", "fgrep", "grep", "rg"})  # the folder where they are, when they name none
-_PLAIN_LINE = re.compile(r"[ !\"$-'*-;=-Z\]^_a-z|~]*")  # in which nothing is hidden behind the first doubt about it
+_PLAIN_LINE = regex(r"[ !\"$-'*-;=-Z\]^_a-z|~]*")  # in which nothing is hidden behind the first doubt about it
 _SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib", "/opt/", "/proc/", "/sbin/", "/sys/", "/usr/")
-_OF_A_PROCESS = re.compile(r"/proc/[^/]+/(?:cwd|fd|map_files|root|task)\b")
+_OF_A_PROCESS = regex(r"/proc/[^/]+/(?:cwd|fd|map_files|root|task)\b")
 _STARTS = ("-exec", "-ok", "-fprint", "-files0", "--compress-program", "--pre")  # options that run or write something
 
 

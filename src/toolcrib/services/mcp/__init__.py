@@ -1,6 +1,5 @@
 """MCP servers of other people: how each is reached, which secrets it holds, and the tools it brings."""
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol
@@ -19,6 +18,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.schema.check import check_of_schema
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
+from toolcrib.lazy import regex
 from toolcrib.services.feature import Core, Feature
 
 from .servers import KnownServer
@@ -26,11 +26,11 @@ from .service import Connect, Mcp, McpTerms
 
 _Redact = Callable[[str], str]
 
-_SECRET_NAME = re.compile(r"(?i)key|token|secret|pass|auth|cred|cookie|session|signature")
+_SECRET_NAME = regex(r"(?i)key|token|secret|pass|auth|cred|cookie|session|signature")
 _MIN_SECRET_CHARS, _MIN_VALUE_CHARS = 4, 8
 _PROMPT_CHARS = 200_000
 _READY_SECONDS = 10.0  # for servers that are still connecting when a client asks what they offer
-_ORDINARY = re.compile(r"(?:[~./]|[a-z]+://[^@]*$|[a-z_.-]*$|[0-9.:]*$)")  # paths, addresses, words, numbers
+_ORDINARY = regex(r"(?:[~./]|[a-z]+://[^@]*$|[a-z_.-]*$|[0-9.:]*$)")  # paths, addresses, words, numbers
 
 
 class McpBackend(Protocol):

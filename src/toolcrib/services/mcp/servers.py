@@ -3,11 +3,11 @@
 import asyncio
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolcrib.define.mcp import Definition, Link, Offered, Pin, Standing, definition_digest
 from toolcrib.define.names import tool_name
+from toolcrib.lazy import dataclass
 
 ConnectionState = Literal["idle", "connecting", "connected", "waiting", "given up"]
 

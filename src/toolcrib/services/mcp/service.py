@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -17,6 +16,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Link, Pin, PinStore, Progressed, definition_digest
 from toolcrib.define.names import server_part, suggest
 from toolcrib.define.ports import rpc
+from toolcrib.lazy import dataclass
 
 from .servers import KnownServer
 

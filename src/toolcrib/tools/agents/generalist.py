@@ -1,9 +1,9 @@
 """generalist: does one self-contained piece of work with the tools of whoever sent it."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from toolcrib import Agent
+from toolcrib.lazy import dataclass
 
 _PROMPT = """\
 You do one piece of work for another agent, alone. It sees nothing of what you do but your last word, and nobody answers

@@ -1,12 +1,12 @@
 """A unified diff of what was changed, made from the surroundings of the changes alone and never longer than a page."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import chain, pairwise
 from typing import NamedTuple
+
+from toolcrib.lazy import dataclass, regex
 
 from ._match import ByteSpan, FileBody, Indentation, Matches, MatchReading, split_lines
 from ._text import shorten_line
@@ -142,7 +142,7 @@ def line_ending(data: bytes, start: int, end: int) -> bytes:
 _CONTEXT_LINES = 4  # lines shown before and after a change
 _MAX_DIFF_CHARS, _MAX_LINE_CHARS = 50_000, 2_000  # characters of a diff and of a line in it
 _MAX_REGION_BYTES = 1_000_000  # bytes of one place that is told line by line
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_LINE = regex(rb"[^\n]*\n|[^\n]+")
 _NO_END = "\\ No newline at end of file"
 
 

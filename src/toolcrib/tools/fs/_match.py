@@ -8,10 +8,11 @@ what is counted is what that reading found. All of it takes time in proportion t
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import AnyStr, Literal
+
+from toolcrib.lazy import dataclass
 
 # What may stand at the end of a line unseen; the byte-order mark is blank too.
 BLANKS = " \t\v\f\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"

@@ -13,14 +13,13 @@
 *** End Patch
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from toolcrib import ToolError
+from toolcrib.lazy import dataclass, regex
 
 from ._diff import Splice, line_ending
 from ._match import BLANKS, MAX_TOLERANT_BYTES, Indentation, find_nearest, fold_line, quote_line
@@ -30,7 +29,7 @@ LineSign = Literal[" ", "-", "+"]
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move to: "
 _HEREDOCS = ("<<EOF", "<<'EOF'", '<<"EOF"')
-_NUMBERS = re.compile(r"-\d+(,\d+)? \+\d+(,\d+)? @@")
+_NUMBERS = regex(r"-\d+(,\d+)? \+\d+(,\d+)? @@")
 _HEADERS = "a section begins with '*** Add File: path', '*** Delete File: path' or '*** Update File: path'"
 _MAX_SECTIONS = 1_000  # sections of one patch
 

@@ -11,18 +11,18 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from toolcrib import Ctx, ToolError
 from toolcrib.files import Find, defuse
+from toolcrib.lazy import dataclass, regex
 from toolcrib.tools._media import format_size
 
 _GLOB_SIGNS = frozenset("*?[]{}!\\")
 _LOOK_SECONDS, _MAX_SAME_NAMES = 2.0, 3
 
 
-_ROW = re.compile(r"[^\n]*\n|[^\n]+")
+_ROW = regex(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ def _count_fitting(rows: list[str], most: int, size: int) -> int:
 
 T = TypeVar("T")
 
-_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_CLOCK = re.compile(r" (AM|PM)\b", re.IGNORECASE)
+_SPACES = regex("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_CLOCK = regex(r" (AM|PM)\b", re.IGNORECASE)
 
 
 def require_path(path: str) -> str:

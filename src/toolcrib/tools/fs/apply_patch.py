@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Change
+from toolcrib.lazy import dataclass
 
 from ._diff import apply_splices, make_diff, render_change
 from ._match import quote_path

@@ -2,17 +2,17 @@
 
 import colorsys
 import io
-import re
 from collections import Counter
 from typing import NamedTuple
 
 from PIL import Image
 
+from toolcrib.lazy import regex
 from toolcrib.tools._shrink import DAMAGES
 
 _MADE_BY, _MODEL, _CHANGED, _DETAILS, _TAKEN = 0x010F, 0x0110, 0x0132, 0x8769, 0x9003  # where it was is not read
 _KINDS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
-_DATE = re.compile(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d)")
+_DATE = regex(r"(\d{4}):(\d\d):(\d\d) (\d\d:\d\d)")
 _SIDE, _MOST_COLOURS, _LEAST_SHARE = 48, 3, 0.1
 _HUES = ((0.04, "red"), (0.11, "orange"), (0.19, "yellow"), (0.45, "green"), (0.53, "cyan"), (0.71, "blue"),
          (0.82, "purple"), (0.95, "pink"), (1.01, "red"))  # fmt: skip

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
@@ -11,6 +10,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from pydantic import Field
 
 from toolcrib import Ctx, Image, Result, Text, ToolError, tool
+from toolcrib.lazy import regex
 from toolcrib.tools._media import Picture, fit_any_picture, format_size
 
 from ._drawing import Drawing, is_drawing, read_drawing
@@ -18,7 +18,7 @@ from ._drawing import Drawing, is_drawing, read_drawing
 _MAX_MB, _MB = 20.0, 1 << 20
 _MAX_AGE = 900.0  # seconds: a copy as old as that will do
 _SHOWN_CHARS = 200  # of an address
-_OTHER_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_OTHER_SCHEME = regex(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _WEB = ("http://", "https://")
 _PROMPT = "Describe the picture."
 _NOBODY = "No model looked at it: none that is configured sees pictures (models.image names one). Without one:"

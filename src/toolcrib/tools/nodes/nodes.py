@@ -1,10 +1,10 @@
 """nodes: what paired devices can do. What they send is from outside, and their files go to the workspace."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from toolcrib import Args, Ctx, Result, Text, ToolError, tool, vouch_for
+from toolcrib.lazy import regex
 from toolcrib.tools._media import decode_sent, keep_picture, name_file
 from toolcrib.tools._parameters import describe_number as _number
 from toolcrib.tools._parameters import describe_text as _text
@@ -15,7 +15,7 @@ _ACTIONS = (
     "screen_record", "location_get", "run",
 )  # fmt: skip
 _UNITS = {"ms": 1.0, "s": 1e3, "m": 60e3, "h": 3_600e3, "d": 86_400e3}
-_LENGTH = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])?")
+_LENGTH = regex(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])?")
 _CLIP_MS, _RECORD_MS, _ANSWER_MS, _MAX_MS = 3_000, 10_000, 30_000, 21_600_000
 _RUN_MS, _MAX_CHARS = 120_000, 100_000
 

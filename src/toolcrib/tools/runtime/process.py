@@ -7,10 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from toolcrib import Ctx, Result, actions, vouch_for
+from toolcrib.lazy import regex
 
-_HEX_BYTE = re.compile(r"(?:0x)?[0-9a-f]{1,2}", re.IGNORECASE)
+_HEX_BYTE = regex(r"(?:0x)?[0-9a-f]{1,2}", re.IGNORECASE)
 # a key that types no character of a command
-_PRESSED = re.compile(
+_PRESSED = regex(
     r"(?:[cms]-)+.+|\^.|enter|return|kpenter|b?tab|esc(?:ape)?|b(?:ack)?space|delete|dc|up|down|left|right|home|end|f[0-9]+",
     re.IGNORECASE,
 )

@@ -7,8 +7,9 @@ lists of nothing but links after.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from toolcrib.lazy import dataclass, regex
 
 from ._tree import INLINE, name_set
 
@@ -36,9 +37,9 @@ _MOST_BESIDE = 0.04  # of the text may be left behind on the way down, in each s
 _MOST_LINKS, _LISTED_LINKS = 0.4, 0.7  # of the characters of a text, and of what is no list of links
 _MIN_LEFT = 0.2  # of the text, when what is named like a menu is left out
 
-_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_LAYOUT = re.compile(r"(?:has|with|without|no|is)[-_A-Z]")  # a class that says what stands beside
+_HIDDEN = regex(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_WORDS = regex(r"[A-Z]?[a-z]+|[A-Z]+")
+_LAYOUT = regex(r"(?:has|with|without|no|is)[-_A-Z]")  # a class that says what stands beside
 # words in names: never the article; beside the article, unless most of the text is there; talk about the article
 _NEVER = name_set(
     "ad ads adv advert adverts advertisement advertising adsense adslot sponsor sponsored cookie cookies consent gdpr "

@@ -4,12 +4,13 @@ import io
 import json
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 from urllib.parse import urljoin
 from xml.parsers import expat
 
 from toolcrib import ToolError
+from toolcrib.lazy import dataclass, regex
 from toolcrib.tools._media import file_kind, format_size, is_binary
 
 from ._article import find_article, find_hidden
@@ -19,10 +20,8 @@ from ._tree import parse_page
 ExtractMode = Literal["markdown", "text"]
 
 _HEAD_BYTES = 2_048
-_HTML = re.compile(
-    rb"\s*(?:\xef\xbb\xbf)?(?:<!--.*?-->\s*)*<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
-)
-_FEED = re.compile(r"<(?:rss|feed|rdf:RDF)[\s>]")
+_HTML = regex(rb"\s*(?:\xef\xbb\xbf)?(?:<!--.*?-->\s*)*<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+_FEED = regex(r"<(?:rss|feed|rdf:RDF)[\s>]")
 _MIN_CHARS, _MIN_SHARE = 250, 0.1  # of an article: less than either, and a second reader is asked
 _MAX_SECOND_CHARS = 1_000_000  # of a page, which takes the second reader a second
 _EMPTY_CHARS = 200  # of a page that has scripts: nothing is there until they ran

@@ -5,6 +5,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
+from toolcrib.lazy import regex
+
 from ._article import UNREAD
 from ._tree import INLINE, name_set
 
@@ -20,11 +22,11 @@ _ROWS = name_set("thead tbody tfoot")
 _TEXT = "-text"
 _ANCHORS = name_set("¶ # § 🔗")  # what headings carry to be linked to
 _SIMPLE_BLOCKS = name_set("p div center section")  # of which a cell may have one
-_LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?|highlight|brush:)-?\s*(?!default)([\w+#-]+)")
-_PLAIN_PATH = re.compile(r"/[\w-][\w/-]*(?:\.\w+)?", re.ASCII)  # which needs no look at its parts
+_LANGUAGE = regex(r"(?:^|\s)(?:lang(?:uage)?|highlight|brush:)-?\s*(?!default)([\w+#-]+)")
+_PLAIN_PATH = regex(r"/[\w-][\w/-]*(?:\.\w+)?", re.ASCII)  # which needs no look at its parts
 _LEADS_SOMEWHERE = ("http:", "https:", "mailto:", "ftp:")
 _QUOTED = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "\n": "", "<": "%3C", ">": "%3E"})
-_TICKS = re.compile("`+")
+_TICKS = regex("`+")
 
 
 class Writer:

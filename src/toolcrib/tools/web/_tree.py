@@ -10,6 +10,8 @@ from collections.abc import Collection
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
+from toolcrib.lazy import regex
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
 
@@ -41,22 +43,22 @@ _READ = name_set("href src alt class id role hidden aria-hidden style start name
 _SPACE, _NO_SPACE = r"[ \t\n\f\r]", r"[^ \t\n\f\r/>]"
 _ATTRIBUTE = rf"""(?:{_SPACE}|/)*+{_NO_SPACE}[^ \t\n\f\r/>=]*+
     (?:{_SPACE}*+={_SPACE}*+(?:"[^"]*+"?+|'[^']*+'?+|[^ \t\n\f\r>]*+))?+"""
-_CROWDED = re.compile(rf"</?[a-zA-Z]{_NO_SPACE}*+(?:{_ATTRIBUTE}){{{_MAX_ATTRIBUTES}}}", re.VERBOSE)
+_CROWDED = regex(rf"</?[a-zA-Z]{_NO_SPACE}*+(?:{_ATTRIBUTE}){{{_MAX_ATTRIBUTES}}}", re.VERBOSE)
 # with attributes: without any there are never more than three of each
-_FORMATTING = re.compile(
+_FORMATTING = regex(
     rf"<(?=[a-zA-Z]{{1,6}}(?:{_SPACE}|/))"
     rf"(?=((?i:b|big|code|em|font|i|s|small|strike|strong|tt|u)(?!{_NO_SPACE})(?:{_ATTRIBUTE})*+))",
     re.VERBOSE,
 )
-_TAG = re.compile(  # a tag or the like, and the text behind it
+_TAG = regex(  # a tag or the like, and the text behind it
     r"""<(?:(/?)([a-zA-Z][^\s/>]*+)((?:[^=>]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+)(?:>|\Z)|[!?/][^>]*+>?+)?+([^<]*+)""",
     re.VERBOSE,
 )
-_ATTRIBUTES = re.compile(r"""([^\s=/"'>]+)\s*(?:=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
-_MAY_HIDE = re.compile(r"hidden|style", re.IGNORECASE)
+_ATTRIBUTES = regex(r"""([^\s=/"'>]+)\s*(?:=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
+_MAY_HIDE = regex(r"hidden|style", re.IGNORECASE)
 _NO_TEXT = name_set("script style noscript template iframe noembed noframes xmp svg textarea select")
-_OPENING = re.compile(rf"<!--|<({'|'.join(_NO_TEXT)})(?=[\s/>])", re.IGNORECASE)
-_CLOSING = {name: re.compile(rf"</{name}[^>]*>", re.IGNORECASE) for name in _NO_TEXT} | {"": re.compile("-->")}
+_OPENING = regex(rf"<!--|<({'|'.join(_NO_TEXT)})(?=[\s/>])", re.IGNORECASE)
+_CLOSING = {name: regex(rf"</{name}[^>]*>", re.IGNORECASE) for name in _NO_TEXT} | {"": regex("-->")}
 
 
 def parse_page(html: str) -> "LexborHTMLParser":

@@ -9,15 +9,14 @@ passed over is not entered, so nothing in it can be taken back by `!`. Only file
 own rules, not those of folders above the root.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
 
 import re2
 
 from toolcrib.define.errors import ArgumentError
+from toolcrib.lazy import dataclass, regex
 
 GlobMatcher = Callable[[str, Sequence[str]], Collection[str]]
 """Takes a folder (with `/` at its end, "" for where the search begins) and names in it; returns those that match."""
@@ -28,7 +27,7 @@ _GLOB_CHARS, _CHOICE_DEPTH = 1_000, 16
 _GLOB_SIGNS = frozenset("*?[]{}\\/")
 _RULES_AT_ONCE = 100  # in one compiled expression
 _NOT = r"^/\n"
-_SPECIAL = re.compile(r"[*?\[\]{}\\/]")
+_SPECIAL = regex(r"[*?\[\]{}\\/]")
 
 
 @lru_cache(maxsize=64)

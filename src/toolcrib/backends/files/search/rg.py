@@ -24,6 +24,7 @@ from typing import IO, NamedTuple, TypeVar
 
 from toolcrib.backends.files.stage import STAGE
 from toolcrib.define.errors import ArgumentError, ToolError
+from toolcrib.lazy import regex
 from toolcrib.threads import in_thread
 
 T = TypeVar("T")
@@ -37,10 +38,10 @@ _PLAIN_NAME = (
     r"(?:[\w.? -]|\*(?!\*)|\[!?(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9_])+\]"
     r"|\{[\w.*-]+(?:,[\w.*-]+)*\})+"
 )
-_PLAIN_GLOB = re.compile(rf"!?(?:\./|/)?(?:(?:\*\*|{_PLAIN_NAME})/)*(?:\*\*|{_PLAIN_NAME})/?")
-_BRACES = re.compile(r"\\[pPxuUb]\{[^{}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d+\}|\{", re.DOTALL)
+_PLAIN_GLOB = regex(rf"!?(?:\./|/)?(?:(?:\*\*|{_PLAIN_NAME})/)*(?:\*\*|{_PLAIN_NAME})/?")
+_BRACES = regex(r"\\[pPxuUb]\{[^{}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d+\}|\{", re.DOTALL)
 _SPELLED = {"{": r"\{", r"\Z": r"\z"}  # a brace that repeats nothing stands for itself: people search for `f() {`
-_ROW = re.compile(rb"/proc/self/fd/(\d+)(?:\0(\d+)([:-])|(: binary file matches))")
+_ROW = regex(rb"/proc/self/fd/(\d+)(?:\0(\d+)([:-])|(: binary file matches))")
 _LINE_END = "a line end, and lines are searched one by one; search for one line of it"
 
 _COMMON = ("--no-config", "--no-messages", "--null", "--color=never", "--crlf")

@@ -1,7 +1,6 @@
 """Markdown as it streams in, cut into whole blocks, and as a terminal is given it."""
 
 import io
-import re
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown
@@ -9,9 +8,10 @@ from rich.text import Text
 
 from toolcrib.define.display import escape_controls
 from toolcrib.doors.cli._format import Formatter
+from toolcrib.lazy import regex
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_SGR = re.compile("\x1b\\[[0-9;]*m")
+_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
+_SGR = regex("\x1b\\[[0-9;]*m")
 _MAX_COLUMNS = 100  # of running text; longer lines are hard to read
 
 

@@ -1,7 +1,6 @@
 """A turn as a person in a chat sees it: whole blocks are written for good, what still runs stands in live lines."""
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from toolcrib.doors.cli._turn import (
     render_result,
     tail_lines,
 )
+from toolcrib.lazy import regex
 
 from .markdown import Blocks, render_markdown
 
@@ -28,7 +28,7 @@ _OUTPUT_LINES = 8  # of what a command printed
 _ERROR_LINES = 6
 _BAR_CELLS = 20
 _CHANGES = frozenset({"content", "oldText", "newText", "edits", "input", "replaceAll"})  # a diff says it better
-_PROGRESS = re.compile(r"(\d+(?:\.\d+)?) of (\d+(?:\.\d+)?)\b")
+_PROGRESS = regex(r"(\d+(?:\.\d+)?) of (\d+(?:\.\d+)?)\b")
 
 
 class LineWriter(Protocol):

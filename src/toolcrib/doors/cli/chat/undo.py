@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from toolcrib.backends.files.local import LocalWorkspace, Make, diff_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
 from toolcrib.define.ports import Workspace
+from toolcrib.lazy import dataclass
 
 _FILE_BYTES = 4 * 1024 * 1024  # bytes of a file that are kept
 _MAX_CHANGES = 50  # changes that are kept
