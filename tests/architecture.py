@@ -21,6 +21,7 @@ ROOT = "toolcrib"
 # Who may import whom: the table of design.md. A neighbour on the same floor is not in the list.
 _ALLOWED: Mapping[str, frozenset[str]] = {
     "define": frozenset(),
+    "lazy": frozenset(),
     "threads": frozenset({"define"}),
     "registry": frozenset({"define"}),
     "policy": frozenset({"define"}),
@@ -49,7 +50,7 @@ _ONLY = {
 _ONLY_FROM = {
     ("services", "config"): ("toolcrib.config.settings", "toolcrib.config.services", "toolcrib.config.channels")
 }
-_FOR_ALL = frozenset({"threads", "lazy"})  # functions in threads of their own, and declarations: anybody may use them
+_FOR_ALL = frozenset({"lazy", "threads"})  # declarations, and plain functions in threads of their own
 _CLIENT_MAY = "toolcrib.backends.gateway"
 _MAY_IMPORT_ROOT = frozenset({"tools", "doors"})
 # The public modules beside the root that are tables of names; `policy` and `testing` are faces of their own rooms.
@@ -180,7 +181,7 @@ def _may(each: Import, by: str, target: str) -> bool:
         return False
     if each.target in FACES:
         return each.target == ROOT
-    if target in (by, _FOR_ALL):
+    if target == by or target in _FOR_ALL:
         return True
     if by == "client" and target == "backends":
         return each.target == _CLIENT_MAY
@@ -193,8 +194,8 @@ def _may(each: Import, by: str, target: str) -> bool:
 def _may_in_tools(each: Import, tree: Tree) -> bool:
     """Tell whether a tool may: the faces' names for authors, and the underscore modules of its own folder or of all."""
     shelf = f"{ROOT}.tools"
-    if each.through:
-        return each.target in FACES or _room(each.target) == "define"
+    if each.through or _room(each.target) in _FOR_ALL:
+        return each.target in FACES or _room(each.target) in _FOR_ALL or _room(each.target) == "define"
     if each.by == shelf:
         return each.target.startswith(f"{shelf}.")
     folder = each.by if tree.paths[each.by].name == "__init__.py" else each.by.rpartition(".")[0]
