@@ -110,7 +110,7 @@ class Tree:
                         yield Import(name, node.lineno, self._module(alias.name), face)
                         faces[alias.asname or ROOT] = face if alias.asname else ROOT
             elif isinstance(node, ast.ImportFrom):
-                base = self._base(name, node)
+                base = self.base_of(name, node)
                 if base is not None and base.partition(".")[0] == ROOT:
                     for alias in node.names:
                         face = base if base in FACES else ""
@@ -123,7 +123,8 @@ class Tree:
                 ):
                     yield Import(name, node.lineno, self.homes[faces[of]][served], faces[of])
 
-    def _base(self, name: str, node: ast.ImportFrom) -> str | None:
+    def base_of(self, name: str, node: ast.ImportFrom) -> str | None:
+        """Return the module from which this statement in the module `name` imports."""
         if not node.level:
             return node.module
         is_package = self.paths[name].name == "__init__.py"

@@ -1,4 +1,4 @@
-"""Ratchets on names, small files and weight. What breaks a rule today stands in ratchets.toml, which only shrinks.
+"""Ratchets on names, small files and private imports. What breaks a rule stands in ratchets.toml, which only shrinks.
 
 Each function returns what breaks its rule as words that ratchets.toml can hold. A word that stands there and no longer
 breaks the rule must be taken out, so that nobody can lean on it again.
@@ -13,7 +13,9 @@ from pathlib import Path
 
 from tests.architecture import ROOT, Tree
 
-__all__ = ["EXCEPTIONS", "bare_limits", "crumbs", "homonyms", "participles", "weigh"]
+__all__ = [
+    "EXCEPTIONS", "bare_limits", "crumbs", "homonyms", "participles", "private_imports", "room_of",
+]  # fmt: skip
 
 EXCEPTIONS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
@@ -80,9 +82,28 @@ def crumbs(tree: Tree) -> set[str]:
     }
 
 
-def weigh(tree: Tree) -> tuple[int, int]:
-    """Return how many files there are, and how many lines."""
-    return len(tree.paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tree.paths.values())
+def private_imports(tree: Tree) -> set[str]:
+    """Return every import, as `module imports module.name`, of another room's module or name with an underscore."""
+    found = set()
+    for module, parsed in tree.parsed.items():
+        for node in ast.walk(parsed):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and (base := tree.base_of(module, node) or "").partition(".")[0] == ROOT
+            ):
+                for target in (f"{base}.{each.name}" for each in node.names):
+                    is_private = any(re.match(r"_(?!_)", part) for part in target.split("."))
+                    if is_private and room_of(tree, target) != room_of(tree, module):
+                        found.add(f"{module} imports {target}".replace(f"{ROOT}.", ""))
+    return found
+
+
+def room_of(tree: Tree, module: str) -> str:
+    """Return the room of a module: its folder below the root, or `features/<name>`; what lies in the root has that."""
+    parts = module.split(".")[1:]
+    if tree.paths.get(f"{ROOT}.{''.join(parts[:1])}", Path()).name != "__init__.py":
+        return ROOT
+    return "/".join(parts[: 2 if parts[0] == "features" else 1])
 
 
 def _members(parsed: ast.Module) -> Iterator[ast.stmt]:
