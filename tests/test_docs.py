@@ -170,14 +170,42 @@ def test_the_map_names_as_existing_only_what_exists() -> None:
     assert [path for path in sorted(named) if not any((home / path).exists() for home in homes)] == []
 
 
-_PATH = re.compile(r"`((?:src|tests|docs|examples|benchmarks|bin)/[\w./-]*|[\w./-]+/[\w.-]+\.py)(?:::\w+)?`")
+# The first part of a path that can only be meant as one of ours. In decisions, `a/b.py` (gone) was there once.
+_HOMES = (ROOT, ROOT / "src" / "toolcrib")
+_OURS = {
+    path.name for home in _HOMES for path in home.iterdir() if path.is_dir() and path.name not in (".git", ".venv")
+}
+_GONE = re.compile(r"`[^`\n]+` \(gone\)")
+
+
+def missing_paths(page: Path) -> list[str]:
+    """Return what a page names in back-quotes as a file or folder of the project, and is none."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    if page.parent.name == "decisions":
+        text = _GONE.sub("", text)
+    named = [word.partition("::")[0] for word in re.findall(r"`([^`\s<>*]+)`", text)]
+    paths = [path for path in named if re.match(r"[\w.-]+/", path)]
+    ours = [path for path in paths if path.partition("/")[0] in _OURS or path.endswith(".py")]
+    return [path for path in ours if not any(_exists(home, path) for home in (*_HOMES, page.parent))]
+
+
+def _exists(home: Path, path: str) -> bool:
+    """Tell whether this is a path, a module, or a name in a module."""
+    return any((home / way).exists() for way in (path, f"{path}.py", f"{path.rpartition('.')[0]}.py"))
 
 
 @page
 def test_every_path_that_a_page_names_exists(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    homes = (ROOT, ROOT / "src/toolcrib", page.parent)
-    assert [path for path in _PATH.findall(text) if not any((home / path).exists() for home in homes)] == []
+    assert missing_paths(page) == []
+
+
+def test_a_path_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    text = "`policy/scopes.py` `agent/invoke` `app/turns.Other` `bin/no` `a/b.py` (gone) `x/y`\n"
+    for folder, more in (("docs", ["a/b.py"]), ("decisions", [])):
+        page = tmp_path / folder / "a.md"
+        page.parent.mkdir()
+        page.write_text(f"{text}```\n`bin/inside`\n```\n")
+        assert missing_paths(page) == ["policy/scopes.py", "bin/no", *more]
 
 
 def _section(heading: str) -> str:
