@@ -245,6 +245,11 @@ def test_the_page_about_policy_explains_every_finding_of_lint() -> None:
     assert [kind for kind in get_args(FindingKind) if f"| `{kind}` |" not in text] == []
 
 
+def test_the_newest_release_in_the_changelog_is_this_version() -> None:
+    releases = re.findall(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert releases[0] == toolcrib.__version__
+
+
 # Types
 
 

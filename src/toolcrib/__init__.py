@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .define.tool import Tool, tool
     from .define.turn import Limits
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # where each name lives
 _HOMES = {
