@@ -45,7 +45,8 @@ function decodeSafely(text) {
 
 async function openView() {
   if (shell === null) return;
-  const { name, rest } = readRoute(), mine = ++opened;
+  const { name, rest } = readRoute(),
+    mine = ++opened;
   for (const link of shell.links) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -70,16 +71,23 @@ async function openView() {
 
 function drawShell() {
   const links = VIEWS.map((name) =>
-    h("a", { href: `#/${name}`, data: { view: name } }, icon(name), h("span", {}, t(`nav.${name}`))));
+    h("a", { href: `#/${name}`, data: { view: name } }, icon(name), h("span", {}, t(`nav.${name}`))),
+  );
   const main = h("main", { id: "main", tabIndex: -1 });
   const banner = h("div", { class: "banner", role: "status", hidden: true });
   const said = h("div", { class: "said", role: "status", "aria-live": "polite" });
-  const skip = h("a", { class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus()) },
-    t("app.skip"));
-  const head = h("header", {},
+  const skip = h(
+    "a",
+    { class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus()) },
+    t("app.skip"),
+  );
+  const head = h(
+    "header",
+    {},
     h("span", { class: "brand" }, t("app.name")),
     h("nav", { "aria-label": t("app.views") }, links),
-    drawMenu());
+    drawMenu(),
+  );
   approvals?.stop();
   approvals = watchApprovals(app);
   head.insertBefore(approvals.button, head.lastChild);
@@ -91,17 +99,25 @@ function drawShell() {
 
 function drawMenu() {
   const themes = ["auto", "light", "dark"].map((each) =>
-    h("option", { value: each, selected: each === readTheme() }, t(`app.theme.${each}`)));
+    h("option", { value: each, selected: each === readTheme() }, t(`app.theme.${each}`)),
+  );
   const tongues = Object.entries(languages).map(([id, name]) =>
-    h("option", { value: id, lang: id, selected: id === language() }, name));
+    h("option", { value: id, lang: id, selected: id === language() }, name),
+  );
   const redraw = async (chosen) => (await choose(chosen), closeView(), drawShell());
-  return h("details", { class: "menu" },
+  return h(
+    "details",
+    { class: "menu" },
     h("summary", { "aria-label": t("app.menu") }, icon("more")),
-    h("div", { class: "sheet" },
+    h(
+      "div",
+      { class: "sheet" },
       h("label", {}, t("app.theme"), h("select", { onchange: ({ target }) => setTheme(target.value) }, themes)),
       h("label", {}, t("app.language"), h("select", { onchange: ({ target }) => redraw(target.value) }, tongues)),
       h("button", { onclick: showKeys }, t("app.shortcuts")),
-      h("button", { onclick: leave }, t("app.logout"))));
+      h("button", { onclick: leave }, t("app.logout")),
+    ),
+  );
 }
 
 // Keys that count wherever nobody is writing; a view hears of the others by the event `shortcut`.
@@ -132,19 +148,38 @@ function hasKeys() {
 function showKeys() {
   closeMenus(document.body);
   const keys = {
-    "?": "help", [`1 … ${VIEWS.length}`]: "views", c: "write", n: "new", s: "search", a: "approvals", Enter: "send",
-    "Shift+Enter": "line", "Alt+Enter": "then", Esc: "escape",
+    "?": "help",
+    [`1 … ${VIEWS.length}`]: "views",
+    c: "write",
+    n: "new",
+    s: "search",
+    a: "approvals",
+    Enter: "send",
+    "Shift+Enter": "line",
+    "Alt+Enter": "then",
+    Esc: "escape",
   };
-  const rows = Object.entries(keys).map(([key, word]) =>
-    [h("dt", {}, h("kbd", {}, key)), h("dd", {}, t(`keys.${word}`))]);
+  const rows = Object.entries(keys).map(([key, word]) => [
+    h("dt", {}, h("kbd", {}, key)),
+    h("dd", {}, t(`keys.${word}`)),
+  ]);
   const save = ({ target }) => localStorage.setItem("toolcrib.keys", target.checked ? "on" : "off");
-  openDialog({ class: "small", "aria-labelledby": "keys" },
-    h("form", { method: "dialog" },
+  openDialog(
+    { class: "small", "aria-labelledby": "keys" },
+    h(
+      "form",
+      { method: "dialog" },
       h("h2", { id: "keys" }, t("app.shortcuts")),
       h("dl", { class: "shortcuts" }, rows),
-      h("label", { class: "row" }, h("input", { type: "checkbox", checked: hasKeys(), onchange: save }),
-        t("app.keys.on")),
-      h("div", { class: "row end" }, h("button", { class: "main" }, t("app.close")))));
+      h(
+        "label",
+        { class: "row" },
+        h("input", { type: "checkbox", checked: hasKeys(), onchange: save }),
+        t("app.keys.on"),
+      ),
+      h("div", { class: "row end" }, h("button", { class: "main" }, t("app.close"))),
+    ),
+  );
 }
 
 function readTheme() {
@@ -171,18 +206,28 @@ function drawSignIn(why) {
   const token = h("input", { type: "password", id: "token", autocomplete: "off", required: true });
   const submit = (event) => {
     event.preventDefault();
-    const given = token.value.trim(), at = given.indexOf("#code=");
+    const given = token.value.trim(),
+      at = given.indexOf("#code=");
     if (at < 0) gateway.open(given);
     else location.hash = given.slice(at); // the whole address was pasted
   };
   document.title = t("app.name");
   document.body.replaceChildren(
-    h("main", { class: "signin" },
+    h(
+      "main",
+      { class: "signin" },
       h("h1", {}, t("app.name")),
       h("p", { role: "alert" }, why),
       h("p", {}, t("app.signin.how")),
-      h("form", { onsubmit: submit }, h("label", { htmlFor: "token" }, t("app.token")), token,
-        h("button", { class: "main" }, t("app.signin")))));
+      h(
+        "form",
+        { onsubmit: submit },
+        h("label", { htmlFor: "token" }, t("app.token")),
+        token,
+        h("button", { class: "main" }, t("app.signin")),
+      ),
+    ),
+  );
   token.focus();
 }
 
@@ -190,7 +235,8 @@ function showState(state) {
   const reason = /^unauthorized: .*_(missing|mismatch|limited)$/.exec(gateway.why)?.[1];
   if (state === "out") return drawSignIn(reason ? t(`app.out.${reason}`) : gateway.why || t("app.out"));
   if (state === "open" && shell === null) return drawShell();
-  if (shell === null && state === "lost") // somebody waits to be let in
+  if (shell === null && state === "lost")
+    // somebody waits to be let in
     document.querySelector(".signin [role=alert], .connecting")?.replaceChildren(t("app.lost"));
   if (shell === null) return;
   const isOpen = state === "open";
@@ -209,7 +255,13 @@ async function leave() {
 
 // Take the code in the address, where there is one, and connect.
 async function enter() {
-  const [why] = await Promise.all([signIn().then(() => "", ({ message }) => message), load()]);
+  const [why] = await Promise.all([
+    signIn().then(
+      () => "",
+      ({ message }) => message,
+    ),
+    load(),
+  ]);
   if (gateway.state === "open") return openView();
   if (why && !pageKey()) return drawSignIn(why); // with an old code, who is signed in stays so
   if (!shell) document.body.replaceChildren(h("p", { class: "connecting", role: "status" }, t("app.connecting")));

@@ -10,7 +10,10 @@ const TERMS = [600, 3600, 8 * 3600, 86_400]; // seconds
 // Watch for questions; returns the button that says how many wait, and what ends it.
 export function watchApprovals(app) {
   const { gateway, t } = app;
-  let questions = [], dialog = null, shown = null, asked = 0;
+  let questions = [],
+    dialog = null,
+    shown = null,
+    asked = 0;
   const left = new Set(); // those that somebody has put off
   const button = h("button", { class: "waiting", hidden: true, onclick: () => (left.clear(), openNext()) });
 
@@ -46,7 +49,8 @@ export function watchApprovals(app) {
   }
 
   function drawQuestion(question) {
-    const choice = drawChoice(question), failed = h("p", { class: "failed", role: "alert" });
+    const choice = drawChoice(question),
+      failed = h("p", { class: "failed", role: "alert" });
     const answer = async (params) => {
       yes.disabled = no.disabled = true;
       try {
@@ -65,18 +69,31 @@ export function watchApprovals(app) {
     const refuse = () => answer({ answer: "no" });
     const no = h("button", { type: "button", class: "danger", disabled: true, onclick: refuse }, t("approvals.no"));
     setTimeout(() => (yes.disabled = no.disabled = false), GUARD_MS);
-    return h("form", { onsubmit: (event) => (event.preventDefault(), answer(choice.read())) },
+    return h(
+      "form",
+      { onsubmit: (event) => (event.preventDefault(), answer(choice.read())) },
       h("h2", { id: "question", dir: "auto" }, t("approvals.may", { tool: question.tool })),
       h("p", { dir: "auto" }, t("approvals.because", { reason: question.reason })),
       h("pre", { class: "sheet-text", tabIndex: 0, "aria-label": t("approvals.sheet") }, drawSheet(question.shown)),
       choice.element,
-      question.always && h("details", {}, h("summary", {}, t("approvals.always")),
-        h("p", {}, t("approvals.always.how", { path: question.always.path.join(".") })),
-        h("pre", { tabIndex: 0 }, writeJson(question.always.entry))),
+      question.always &&
+        h(
+          "details",
+          {},
+          h("summary", {}, t("approvals.always")),
+          h("p", {}, t("approvals.always.how", { path: question.always.path.join(".") })),
+          h("pre", { tabIndex: 0 }, writeJson(question.always.entry)),
+        ),
       failed,
-      h("div", { class: "row" },
+      h(
+        "div",
+        { class: "row" },
         h("span", { class: "grow soft" }, t("approvals.until", { time: formatTime(question.expiresAt * 1000) })),
-        h("button", { type: "button", onclick: () => dialog.close("") }, t("approvals.later")), no, yes));
+        h("button", { type: "button", onclick: () => dialog.close("") }, t("approvals.later")),
+        no,
+        yes,
+      ),
+    );
   }
 
   // What a yes would be for, and for how long: once, unless somebody says otherwise.
@@ -86,17 +103,37 @@ export function watchApprovals(app) {
       return { element, read: () => ({ answer: "once" }) };
     }
     const field = (name, control) => h("label", {}, t(`approvals.${name}`), control);
-    const which = h("select", {}, lasting.map((words, at) => h("option", { value: at }, words)));
-    const term = h("select", {}, TERMS.map((each) => h("option", { value: each }, formatSpan(each))));
+    const which = h(
+      "select",
+      {},
+      lasting.map((words, at) => h("option", { value: at }, words)),
+    );
+    const term = h(
+      "select",
+      {},
+      TERMS.map((each) => h("option", { value: each }, formatSpan(each))),
+    );
     const calls = h("input", { type: "number", min: 2, max: 1000, placeholder: "∞" });
     const more = h("div", { class: "more", hidden: true }, field("which", which), field("calls", calls));
     const bound = h("p", { class: "soft", role: "status" });
     const radio = (value, control) =>
-      h("label", { class: "row" },
+      h(
+        "label",
+        { class: "row" },
         h("input", { type: "radio", name: "answer", value, checked: value === "once" }),
-        t(`approvals.${value}`), control);
-    const element = h("fieldset", { onchange: sayBound, oninput: sayBound }, h("legend", {}, t("approvals.binds")),
-      radio("once"), radio("session"), radio("lasting", term), more, bound);
+        t(`approvals.${value}`),
+        control,
+      );
+    const element = h(
+      "fieldset",
+      { onchange: sayBound, oninput: sayBound },
+      h("legend", {}, t("approvals.binds")),
+      radio("once"),
+      radio("session"),
+      radio("lasting", term),
+      more,
+      bound,
+    );
     term.setAttribute("aria-label", t("approvals.term"));
     const answer = () => element.querySelector("[name=answer]:checked").value;
 

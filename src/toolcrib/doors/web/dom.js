@@ -33,7 +33,8 @@ function fill(element, props, children) {
 export function add(parent, ...children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
-    if (Array.isArray(child)) child.forEach((each) => add(parent, each)); // not spread: it may be very long
+    if (Array.isArray(child))
+      child.forEach((each) => add(parent, each)); // not spread: it may be very long
     else parent.append(child instanceof Node ? child : String(child));
   }
   return parent;
@@ -96,13 +97,24 @@ export function openDialog(props, ...children) {
 // Ask for a yes, or for a line of text where `value` is given; resolves to null when it was left.
 export function ask(t, question, { value, yes } = {}) {
   return new Promise((resolve) => {
-    const field = value === undefined ? null
-      : h("input", { value, "aria-label": question, maxlength: 64, autofocus: true });
-    const form = h("form", { method: "dialog" }, h("h2", { id: "asked" }, question), field,
-      h("div", { class: "row end" },
-        h("button", { value: "no", formnovalidate: true, type: "button", onclick: () => dialog.close("no") },
-          t("app.cancel")),
-        h("button", { value: "yes", class: "main" }, yes ?? t("app.ok"))));
+    const field =
+      value === undefined ? null : h("input", { value, "aria-label": question, maxlength: 64, autofocus: true });
+    const form = h(
+      "form",
+      { method: "dialog" },
+      h("h2", { id: "asked" }, question),
+      field,
+      h(
+        "div",
+        { class: "row end" },
+        h(
+          "button",
+          { value: "no", formnovalidate: true, type: "button", onclick: () => dialog.close("no") },
+          t("app.cancel"),
+        ),
+        h("button", { value: "yes", class: "main" }, yes ?? t("app.ok")),
+      ),
+    );
     const closed = (said) => resolve(said === "yes" ? (field ? field.value.trim() : true) : null);
     const dialog = openDialog({ class: "small", "aria-labelledby": "asked", closed }, form);
   });

@@ -24,7 +24,8 @@ export function render(text, t = (key) => key) {
 
 function readBlocks(lines, depth, t) {
   const blocks = [];
-  let at = 0, said = [];
+  let at = 0,
+    said = [];
   const endParagraph = () => {
     if (said.length) blocks.push(h("p", {}, readInline(said.join("\n"))));
     said = [];
@@ -50,7 +51,16 @@ function readBlocks(lines, depth, t) {
     } else if (said.length === 0 && /^(?: {4}|\t)/.test(line)) {
       let end = findEnd(lines, at, (each) => /^(?: {4}|\t|\s*$)/.test(each));
       while (lines[end - 1].trim() === "") end--;
-      blocks.push(renderCode(lines.slice(at, end).map((each) => each.replace(/^(?: {1,4}|\t)/, "")).join("\n"), "", t));
+      blocks.push(
+        renderCode(
+          lines
+            .slice(at, end)
+            .map((each) => each.replace(/^(?: {1,4}|\t)/, ""))
+            .join("\n"),
+          "",
+          t,
+        ),
+      );
       at = end;
     } else if (/^ {0,3}>/.test(line) && depth < MAX_DEPTH) {
       endParagraph();
@@ -90,11 +100,21 @@ function readFence(lines, at, [, mark, about], blocks, t) {
 // Return a block of code, with its language and a button that copies it.
 export function renderCode(code, name, t) {
   const copy = ({ currentTarget }) =>
-    navigator.clipboard?.writeText(code).then(() => (currentTarget.textContent = t("app.copied")), () => {});
-  return h("div", { class: "code" },
-    h("div", { class: "code-head" }, h("span", {}, name.slice(0, 32)),
-      h("button", { class: "bare", onclick: copy }, t("app.copy"))),
-    h("pre", { tabIndex: 0 }, h("code", {}, name === "diff" ? colorDiff(code) : code)));
+    navigator.clipboard?.writeText(code).then(
+      () => (currentTarget.textContent = t("app.copied")),
+      () => {},
+    );
+  return h(
+    "div",
+    { class: "code" },
+    h(
+      "div",
+      { class: "code-head" },
+      h("span", {}, name.slice(0, 32)),
+      h("button", { class: "bare", onclick: copy }, t("app.copy")),
+    ),
+    h("pre", { tabIndex: 0 }, h("code", {}, name === "diff" ? colorDiff(code) : code)),
+  );
 }
 
 // Return the lines of a diff, each as what it is; they may all stand behind an indent.
@@ -106,7 +126,8 @@ export function colorDiff(text, indent = "") {
 }
 
 function readList(lines, at, [, , mark], depth, blocks, t) {
-  const isOrdered = /\d/.test(mark), kind = mark.at(-1);
+  const isOrdered = /\d/.test(mark),
+    kind = mark.at(-1);
   const list = h(isOrdered ? "ol" : "ul", isOrdered && parseInt(mark) !== 1 ? { start: parseInt(mark) } : {});
   while (at < lines.length) {
     const found = ITEM.exec(lines[at]);
@@ -114,7 +135,8 @@ function readList(lines, at, [, , mark], depth, blocks, t) {
     const width = found[1].length + found[2].length + Math.min((found[3] ?? " ").length, 4);
     const inside = [found[4] ?? ""];
     for (at++; at < lines.length; at++) {
-      const line = lines[at], indent = line.search(/[^ ]/);
+      const line = lines[at],
+        indent = line.search(/[^ ]/);
       const rest = line.slice(Math.min(Math.max(indent, 0), width));
       if (indent >= width || (indent >= 2 && ITEM.test(rest))) inside.push(rest);
       else if (indent < 0 && at + 1 < lines.length && lines[at + 1].search(/[^ ]/) >= width) inside.push("");
@@ -146,22 +168,41 @@ function isTable(head, rule) {
 
 function readTable(lines, at, blocks) {
   const sides = splitRow(lines[at + 1]).map((cell) =>
-    (cell.startsWith(":") && cell.endsWith(":") ? "center" : cell.endsWith(":") ? "right" : null));
+    cell.startsWith(":") && cell.endsWith(":") ? "center" : cell.endsWith(":") ? "right" : null,
+  );
   const make = (tag, line) => {
     const cells = splitRow(line);
     const most = line.length + 1; // many short rows below a wide head are no more cells than there are letters
-    return h("tr", {}, sides.slice(0, most).map((side, at) => h(tag, { class: side }, readInline(cells[at] ?? ""))));
+    return h(
+      "tr",
+      {},
+      sides.slice(0, most).map((side, at) => h(tag, { class: side }, readInline(cells[at] ?? ""))),
+    );
   };
   const end = findEnd(lines, at + 2, (line) => line.includes("|") && line.trim() !== "");
-  blocks.push(h("div", { class: "table", tabIndex: 0 },
-    h("table", {}, h("thead", {}, make("th", lines[at])),
-      h("tbody", {}, lines.slice(at + 2, end).map((line) => make("td", line))))));
+  blocks.push(
+    h(
+      "div",
+      { class: "table", tabIndex: 0 },
+      h(
+        "table",
+        {},
+        h("thead", {}, make("th", lines[at])),
+        h(
+          "tbody",
+          {},
+          lines.slice(at + 2, end).map((line) => make("td", line)),
+        ),
+      ),
+    ),
+  );
   return end;
 }
 
 function splitRow(line) {
   const cells = [];
-  let cell = "", isCode = false;
+  let cell = "",
+    isCode = false;
   const bare = line.trim().replace(/^\|/, "");
   for (let at = 0; at < bare.length; at++) {
     if (bare[at] === "\\" && bare[at + 1] === "|") cell += bare[++at];
@@ -179,8 +220,11 @@ function splitRow(line) {
 
 // Within a line. `out` holds nodes and texts; what is open remembers where in it it began.
 function readInline(text) {
-  const out = [], open = [], ticks = findTicks(text);
-  let plain = 0, at = 0; // what stands between these is plain text so far
+  const out = [],
+    open = [],
+    ticks = findTicks(text);
+  let plain = 0,
+    at = 0; // what stands between these is plain text so far
   const flush = (end) => {
     if (end > plain) out.push(text.slice(plain, end));
   };
@@ -200,7 +244,8 @@ function readInline(text) {
       out.push(isBreak ? h("br") : "\n");
       plain = ++at;
     } else if (mark === "`") {
-      const length = ticks.lengthAt(at), end = ticks.findClose(at, length);
+      const length = ticks.lengthAt(at),
+        end = ticks.findClose(at, length);
       if (end < 0) at += length;
       else replace(end + length - at, h("code", {}, trimCode(text.slice(at + length, end))));
     } else if (mark === "[" || (mark === "!" && text[at + 1] === "[")) {
@@ -216,14 +261,18 @@ function readInline(text) {
       closeBracket();
     } else if (mark === "*" || mark === "_" || mark === "~") {
       readEmphasis(mark);
-    } else if (mark === "h" && /^https?:\/\/[^\s<>"'`|\\]/.test(text.slice(at, at + 9))
-      && !/\w/.test(text[at - 1] ?? "")) {
+    } else if (
+      mark === "h" &&
+      /^https?:\/\/[^\s<>"'`|\\]/.test(text.slice(at, at + 9)) &&
+      !/\w/.test(text[at - 1] ?? "")
+    ) {
       const found = readAddress(text, at);
       const link = makeLink(found, [found]);
       if (link) replace(found.length, link);
       else at += found.length;
     } else if (mark === "<" && /^<(?:https?:|mailto:)/.test(text.slice(at, at + 9))) {
-      const end = text.slice(at, at + MAX_ADDRESS).search(/[\s>]/), found = end > 0 ? text.slice(at + 1, at + end) : "";
+      const end = text.slice(at, at + MAX_ADDRESS).search(/[\s>]/),
+        found = end > 0 ? text.slice(at + 1, at + end) : "";
       const link = text[at + end] === ">" ? makeLink(found, [found]) : null;
       if (link) replace(end + 1, link);
       else at++;
@@ -236,7 +285,8 @@ function readInline(text) {
   function closeBracket() {
     const last = open.findLastIndex(({ mark }) => mark === "[" || mark === "!");
     if (last < 0) return void at++;
-    const { mark, place } = open[last], target = text[at + 1] === "(" ? readTarget(text, at + 2) : null;
+    const { mark, place } = open[last],
+      target = text[at + 1] === "(" ? readTarget(text, at + 2) : null;
     if (target === null) {
       open.splice(last, 1);
       return void at++;
@@ -252,7 +302,8 @@ function readInline(text) {
   function readEmphasis(mark) {
     let length = 1;
     while (text[at + length] === mark) length++;
-    const before = text[at - 1] ?? " ", after = text[at + length] ?? " ";
+    const before = text[at - 1] ?? " ",
+      after = text[at + length] ?? " ";
     const isWord = (each) => /[\p{L}\p{N}]/u.test(each);
     const opens = !/\s/.test(after) && (mark !== "_" || !isWord(before));
     const closes = !/\s/.test(before) && (mark !== "_" || !isWord(after));
@@ -276,8 +327,11 @@ function readInline(text) {
 
 function wrap(mark, length, inside) {
   if (mark === "~") return h("s", {}, inside);
-  return length === 1 ? h("em", {}, inside) : length === 2 ? h("strong", {}, inside)
-    : h("strong", {}, h("em", {}, inside));
+  return length === 1
+    ? h("em", {}, inside)
+    : length === 2
+      ? h("strong", {}, inside)
+      : h("strong", {}, h("em", {}, inside));
 }
 
 function trimCode(code) {
@@ -287,7 +341,8 @@ function trimCode(code) {
 
 // Runs of backticks by their length, so that one that is never closed is looked for once.
 function findTicks(text) {
-  const runs = new Map(), lengths = new Map();
+  const runs = new Map(),
+    lengths = new Map();
   for (let at = text.indexOf("`"); at >= 0; at = text.indexOf("`", at)) {
     const from = at;
     while (text[at] === "`") at++;
@@ -306,8 +361,10 @@ function findTicks(text) {
 }
 
 function readAddress(text, at) {
-  const piece = text.slice(at, at + MAX_ADDRESS), end = piece.search(/[\s<>"`|\\\]]/);
-  const found = end < 0 ? piece : piece.slice(0, end), loose = found.includes("(") ? ".,;:!?'*_~" : ".,;:!?'*_~)";
+  const piece = text.slice(at, at + MAX_ADDRESS),
+    end = piece.search(/[\s<>"`|\\\]]/);
+  const found = end < 0 ? piece : piece.slice(0, end),
+    loose = found.includes("(") ? ".,;:!?'*_~" : ".,;:!?'*_~)";
   let length = found.length;
   while (length > 0 && loose.includes(found[length - 1])) length--;
   return found.slice(0, length);
@@ -315,7 +372,8 @@ function readAddress(text, at) {
 
 // Read `address "title")` and return the address and where it ends, null where it does not.
 function readTarget(text, from) {
-  let at = from, depth = 0;
+  let at = from,
+    depth = 0;
   for (; at < text.length && at - from < MAX_ADDRESS * 512; at++) {
     if (text[at] === "(" && ++depth > 1) return null;
     else if (text[at] === ")" && depth-- === 0) {

@@ -7,7 +7,8 @@ const PART_CHARS = 64_000; // of a request that is sent in parts
 const WHOLE_CHARS = 100_000; // a longer one may have more bytes than a frame
 const SILENCE_MS = 75_000; // two ticks and a half: whoever says nothing for so long has gone
 const MAX_SENT = 5; // how often something with a key is said: a gateway that hangs up each time hangs up because of it
-const FIRST_WAIT_MS = 250, LONGEST_WAIT_MS = 15_000;
+const FIRST_WAIT_MS = 250,
+  LONGEST_WAIT_MS = 15_000;
 const REFUSED = /^(unauthorized|the credential was taken back)/;
 
 // state: connecting, open, lost (it connects again) or out (nobody is let in: sign in).

@@ -9,10 +9,15 @@ function make(kind, about) {
 
 // Return the items of messages as `chat.history` tells them; `first` is the number of the first.
 export function readMessages(messages, first = 0) {
-  const items = [], calls = new Map();
+  const items = [],
+    calls = new Map();
   for (const [place, message] of messages.entries()) {
-    const text = message.content.filter((part) => part.type === "text").map((part) => part.text).join("\n");
-    const pictures = message.content.filter((part) => part.type === "image"), at = message.timestamp;
+    const text = message.content
+      .filter((part) => part.type === "text")
+      .map((part) => part.text)
+      .join("\n");
+    const pictures = message.content.filter((part) => part.type === "image"),
+      at = message.timestamp;
     if (message.role === "toolResult") {
       const call = calls.get(message.toolCallId);
       const told = { status: message.isError ? "error" : "ok", text, pictures, endedAt: at };
@@ -23,8 +28,13 @@ export function readMessages(messages, first = 0) {
     if (message.role === "user") items.push(make("user", { text, pictures, at, number: first + place }));
     else if (text.trim()) items.push(make("reply", { text, at }));
     for (const part of message.content.filter(({ type }) => type === "toolCall")) {
-      const call = make("call", { id: part.id, tool: part.name, args: part.arguments, status: "unknown",
-        startedAt: at });
+      const call = make("call", {
+        id: part.id,
+        tool: part.name,
+        args: part.arguments,
+        status: "unknown",
+        startedAt: at,
+      });
       calls.set(part.id, call);
       items.push(call);
     }
@@ -35,7 +45,8 @@ export function readMessages(messages, first = 0) {
 // Take the events of one run as `chat.follow` tells them, and when each happened; `changed(item, isNew)` hears of it.
 export function makeReader(changed) {
   const calls = new Map();
-  let reply = null, time = 0;
+  let reply = null,
+    time = 0;
 
   const push = (kind, about) => {
     const item = make(kind, about);
@@ -70,16 +81,22 @@ export function makeReader(changed) {
     tool_progress: ({ id, result }) => update(id, { live: readText(result), pictures: readPictures(result) }),
     tool_finished: ({ id, result, markdown }) =>
       update(id, {
-        status: result.status, text: readText(result), display: result.display, markdown, details: result.details,
-        pictures: readPictures(result), isBlind: UNSEEN.test(readText(result)),
-        source: result.content.find(({ source }) => source)?.source, endedAt: time,
+        status: result.status,
+        text: readText(result),
+        display: result.display,
+        markdown,
+        details: result.details,
+        pictures: readPictures(result),
+        isBlind: UNSEEN.test(readText(result)),
+        source: result.content.find(({ source }) => source)?.source,
+        endedAt: time,
       }),
     warned: ({ sentence }) => push("note", { text: sentence, tone: "warn" }),
     compacted: ({ before, after }) => push("note", { compacted: { before, after }, tone: "soft" }),
     turn_finished: (end) => {
       endReply();
-      if (end.reason !== "done") push("note",
-        { text: end.sentence || end.reason, tone: end.reason === "stopped" ? "soft" : "bad" });
+      if (end.reason !== "done")
+        push("note", { text: end.sentence || end.reason, tone: end.reason === "stopped" ? "soft" : "bad" });
     },
   };
   const update = (id, told) => {
@@ -89,5 +106,9 @@ export function makeReader(changed) {
   return (event, at = Date.now()) => ((time = at), takes[event.type]?.(event));
 }
 
-const readText = ({ content }) => content.filter(({ type }) => type === "text").map(({ text }) => text).join("\n");
+const readText = ({ content }) =>
+  content
+    .filter(({ type }) => type === "text")
+    .map(({ text }) => text)
+    .join("\n");
 const readPictures = ({ content }) => content.filter(({ type }) => type === "image");

@@ -2,20 +2,26 @@
 
 import { h } from "./dom.js";
 
-const GUESS = 72, BEYOND = 600; // pixels: of a row that nobody has seen, and that are drawn above and below
+const GUESS = 72,
+  BEYOND = 600; // pixels: of a row that nobody has seen, and that are drawn above and below
 const NEAR = 24; // of the end: who is there stays there when more comes
 
 // Show `items`, each with a `key` of its own, by `draw(item) -> element`; `wantsMore` is told when the top comes near.
 export function makeList({ label, draw, wantsMore }) {
   const rows = h("div", { class: "rows" });
   const scroller = h("div", { class: "scroller", role: "region", "aria-label": label, tabIndex: 0 }, rows);
-  const heights = new Map(), shown = new Map(); // by key
-  let items = [], tops = new Float64Array(1), isAtEnd = true, isDue = false;
+  const heights = new Map(),
+    shown = new Map(); // by key
+  let items = [],
+    tops = new Float64Array(1),
+    isAtEnd = true,
+    isDue = false;
   let placed = 0; // where we have scrolled to ourselves
 
   const sizes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
-      const key = target.dataset.key, height = target.offsetHeight;
+      const key = target.dataset.key,
+        height = target.offsetHeight;
       if (height && shown.get(key) === target) heights.set(key, height);
     }
     schedule();
@@ -43,7 +49,8 @@ export function makeList({ label, draw, wantsMore }) {
   }
 
   function findRow(y) {
-    let low = 0, high = items.length - 1;
+    let low = 0,
+      high = items.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
       if (tops[middle] <= y) low = middle;
@@ -62,8 +69,11 @@ export function makeList({ label, draw, wantsMore }) {
     anchor = anchor ?? findAnchor();
     measure();
     rows.style.height = `${tops[items.length]}px`;
-    const wanted = isAtEnd ? scroller.scrollHeight : anchor ? tops[findKey(anchor.key)] + anchor.offset
-      : scroller.scrollTop;
+    const wanted = isAtEnd
+      ? scroller.scrollHeight
+      : anchor
+        ? tops[findKey(anchor.key)] + anchor.offset
+        : scroller.scrollTop;
     if (Math.abs(wanted - scroller.scrollTop) > 1) scroller.scrollTop = wanted;
     anchor = null;
     placed = scroller.scrollTop;
@@ -84,7 +94,10 @@ export function makeList({ label, draw, wantsMore }) {
   }
 
   function findKey(key) {
-    return Math.max(0, items.findIndex((each) => each.key === key));
+    return Math.max(
+      0,
+      items.findIndex((each) => each.key === key),
+    );
   }
 
   function show(at, before, kept) {

@@ -1,7 +1,8 @@
 // What the page says, in the language of who reads it.
 
 export const languages = { en: "English", uk: "Українська" };
-let table = {}, plain = {};
+let table = {},
+  plain = {};
 
 // Return the language in force: the chosen one, else the first of the browser's that there is.
 export function language() {
@@ -42,6 +43,7 @@ export function formatTime(at, options = { dateStyle: "medium", timeStyle: "shor
 // Say how long something takes; in seconds.
 export function formatSpan(seconds) {
   const [unit, count] = seconds < 3600 ? ["minute", seconds / 60] : ["hour", seconds / 3600];
-  return new Intl.NumberFormat(document.documentElement.lang,
-    { style: "unit", unit, unitDisplay: "long" }).format(count);
+  return new Intl.NumberFormat(document.documentElement.lang, { style: "unit", unit, unitDisplay: "long" }).format(
+    count,
+  );
 }

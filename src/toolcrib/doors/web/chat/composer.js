@@ -2,7 +2,10 @@
 
 import { h, icon, put } from "../dom.js";
 
-const MAX_FILES = 8, MAX_PICTURE = 5 * 1024 * 1024, MAX_RECORDING = 10 * 1024 * 1024, MAX_TEXT = 200_000; // bytes
+const MAX_FILES = 8,
+  MAX_PICTURE = 5 * 1024 * 1024,
+  MAX_RECORDING = 10 * 1024 * 1024,
+  MAX_TEXT = 200_000; // bytes
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 const drafts = new Map(); // what was written in a session and not sent: {text, files}
@@ -10,29 +13,59 @@ document.addEventListener("signout", () => drafts.clear());
 
 // Return the composer of a session; `send({message, attachments, queue})` says whether it was taken.
 export function drawComposer(app, { session, send, stop }) {
-  const { gateway, t } = app, name = session.replace(/^agent:main:/, "");
+  const { gateway, t } = app,
+    name = session.replace(/^agent:main:/, "");
   const readDraft = () => drafts.get(name) ?? { text: "", files: [] };
-  let { files } = readDraft(), recorder = null, isRunning = false;
+  let { files } = readDraft(),
+    recorder = null,
+    isRunning = false;
 
-  const field = h("textarea", { rows: 1, placeholder: t("chat.write"), "aria-label": t("chat.write"),
-    onkeydown: onKey, oninput: keep, onpaste: onPaste, dir: "auto" });
+  const field = h("textarea", {
+    rows: 1,
+    placeholder: t("chat.write"),
+    "aria-label": t("chat.write"),
+    onkeydown: onKey,
+    oninput: keep,
+    onpaste: onPaste,
+    dir: "auto",
+  });
   const chips = h("ul", { class: "files", hidden: true });
   const takePicked = () => (addFiles(picker.files), (picker.value = ""));
   const picker = h("input", { type: "file", multiple: true, hidden: true, onchange: takePicked });
   const button = (name, onclick, about, child) =>
-    h("button", { type: "button", "aria-label": t(`chat.${name}`), title: t(`chat.${name}`), onclick, ...about },
-      child);
+    h(
+      "button",
+      { type: "button", "aria-label": t(`chat.${name}`), title: t(`chat.${name}`), onclick, ...about },
+      child,
+    );
   const clip = button("attach", () => picker.click(), { class: "bare" }, icon("clip"));
   const mic = button("record", record, { class: "bare", hidden: true, "aria-pressed": "false" }, icon("mic"));
   const halt = button("stop", stop, { hidden: true, class: "danger" }, icon("stop"));
   const sendLater = () => submit("followup");
-  const later = h("button", { type: "button", hidden: true, title: t("chat.followup.why"), onclick: sendLater },
-    t("chat.followup"));
+  const later = h(
+    "button",
+    { type: "button", hidden: true, title: t("chat.followup.why"), onclick: sendLater },
+    t("chat.followup"),
+  );
   const go = h("button", { class: "main" }, t("chat.send"));
   const onSubmit = (event) => (event.preventDefault(), submit(isRunning ? "steer" : "wait"));
-  const element = h("form", { class: "composer", onsubmit: onSubmit },
-    chips, field, h("div", { class: "row" }, clip, picker, mic,
-      h("span", { class: "grow soft hint" }, t("chat.hint")), halt, later, go));
+  const element = h(
+    "form",
+    { class: "composer", onsubmit: onSubmit },
+    chips,
+    field,
+    h(
+      "div",
+      { class: "row" },
+      clip,
+      picker,
+      mic,
+      h("span", { class: "grow soft hint" }, t("chat.hint")),
+      halt,
+      later,
+      go,
+    ),
+  );
   offerVoice();
   queueMicrotask(() => setDraft(readDraft().text, files)); // as soon as it has a height
 
@@ -83,7 +116,8 @@ export function drawComposer(app, { session, send, stop }) {
 
   async function addFiles(given) {
     for (const file of [...given]) {
-      const isPicture = PICTURES.includes(file.type), isSound = /^(audio|video)\//.test(file.type);
+      const isPicture = PICTURES.includes(file.type),
+        isSound = /^(audio|video)\//.test(file.type);
       if (!isPicture && !isSound) await addText(file);
       else if (files.length >= MAX_FILES) app.say(t("chat.file.many", { count: MAX_FILES }));
       else if (file.size > (isPicture ? MAX_PICTURE : MAX_RECORDING))
@@ -103,10 +137,26 @@ export function drawComposer(app, { session, send, stop }) {
 
   function drawFiles() {
     chips.hidden = !files.length;
-    put(chips, files.map((file) => h("li", { class: "chip" }, file.name,
-      h("button", { type: "button", class: "bare", "aria-label": t("chat.file.remove", { name: file.name }),
-        onclick: () => ((files = files.filter((each) => each !== file)), drawFiles(), field.focus()) },
-        icon("close")))));
+    put(
+      chips,
+      files.map((file) =>
+        h(
+          "li",
+          { class: "chip" },
+          file.name,
+          h(
+            "button",
+            {
+              type: "button",
+              class: "bare",
+              "aria-label": t("chat.file.remove", { name: file.name }),
+              onclick: () => ((files = files.filter((each) => each !== file)), drawFiles(), field.focus()),
+            },
+            icon("close"),
+          ),
+        ),
+      ),
+    );
     keep();
   }
 

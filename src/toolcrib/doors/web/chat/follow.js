@@ -11,15 +11,23 @@ const pending = new Map(); // questions that wait: a run that is left and opened
 
 function askFollow(gateway, params) {
   const key = JSON.stringify(params);
-  if (!pending.has(key)) pending.set(key, gateway.ask("chat.follow", params).finally(() => pending.delete(key)));
+  if (!pending.has(key))
+    pending.set(
+      key,
+      gateway.ask("chat.follow", params).finally(() => pending.delete(key)),
+    );
   return pending.get(key);
 }
 
 // Follow a session; `told` hears {reset}, {item, isNew, run}, {before}, {running} and {error}.
 export function followSession(gateway, session, told) {
-  let generation = 0, first = 0, isLoading = false;
+  let generation = 0,
+    first = 0,
+    isLoading = false;
   let key = session.startsWith("agent:") ? session : `agent:main:${session}`; // until the gateway has said it
-  let runs = [], isFollowing = false, begins = null;
+  let runs = [],
+    isFollowing = false,
+    begins = null;
   const own = new Set(); // runs that began here, whatever the session is called
   const known = new Set(); // runs that are told, or will be
 
@@ -34,14 +42,17 @@ export function followSession(gateway, session, told) {
     isFollowing = true; // what begins meanwhile waits behind the history
     try {
       const latest = await askFollow(gateway, { sessionKey: session, runId: "", after: 0 }).catch(isMissing);
-      const isLive = latest && !latest.done, find = (ids) => messages.findIndex(({ runId }) => ids.includes(runId));
-      let page = await askHistory().catch(isMissing), messages = page?.messages ?? [];
-      while (isLive && page?.first && find([latest.runId]) < 0) { // it has said more than a page holds
+      const isLive = latest && !latest.done,
+        find = (ids) => messages.findIndex(({ runId }) => ids.includes(runId));
+      let page = await askHistory().catch(isMissing),
+        messages = page?.messages ?? [];
+      while (isLive && page?.first && find([latest.runId]) < 0) {
+        // it has said more than a page holds
         page = await askHistory(page.first);
         messages = [...page.messages, ...messages];
       }
       const past = latest ? null : messages.findLast(({ role }) => role === "user")?.runId; // which a restart ended?
-      const ended = past && await askFollow(gateway, { sessionKey: session, runId: past, after: 0 }).catch(isMissing);
+      const ended = past && (await askFollow(gateway, { sessionKey: session, runId: past, after: 0 }).catch(isMissing));
       if (mine !== generation) return;
       key = page?.sessionKey ?? key;
       first = page?.first ?? 0;
@@ -98,8 +109,9 @@ export function followSession(gateway, session, told) {
   // Events carry no pictures; the history does, as soon as it has the call's answer.
   async function showPictures(blind, run) {
     const { messages } = await gateway.ask("chat.history", { sessionKey: session, limit: 40, pictures: true });
-    const found = new Map(messages.map((each) =>
-      [each.toolCallId, each.content.filter(({ type }) => type === "image")]));
+    const found = new Map(
+      messages.map((each) => [each.toolCallId, each.content.filter(({ type }) => type === "image")]),
+    );
     for (const item of [...blind].filter(({ id }) => found.has(id))) {
       blind.delete(item);
       told({ item: Object.assign(item, { pictures: found.get(item.id), isBlind: false }), isNew: false, run });
@@ -137,7 +149,8 @@ export function followSession(gateway, session, told) {
 
   // Return the number of the message that a run began with: its events do not tell it.
   async function findNumber(run, before) {
-    const { messages, first: from } = await askHistory(before), at = messages.findIndex(({ runId }) => runId === run);
+    const { messages, first: from } = await askHistory(before),
+      at = messages.findIndex(({ runId }) => runId === run);
     return at >= 0 || !from ? from + at : findNumber(run, from);
   }
 

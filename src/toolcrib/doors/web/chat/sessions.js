@@ -3,7 +3,9 @@
 import { ask, h, icon, put } from "../dom.js";
 import { makeId } from "../rpc.js";
 
-const SEARCH_MS = 200, REFRESH_MS = 1500, PAGE = 60;
+const SEARCH_MS = 200,
+  REFRESH_MS = 1500,
+  PAGE = 60;
 let searched = ""; // it stays when another session is opened
 document.addEventListener("signout", () => (searched = ""));
 
@@ -11,14 +13,29 @@ document.addEventListener("signout", () => (searched = ""));
 export function drawSessions(app, current, named) {
   const { gateway, t } = app;
   const list = h("ul", { class: "sessions" });
-  const search = h("input", { type: "search", value: searched,
-    placeholder: t("chat.search"), "aria-label": t("chat.search"), oninput: () => later(SEARCH_MS) });
-  const element = h("aside", { "aria-label": t("chat.sessions") },
-    h("div", { class: "row" },
+  const search = h("input", {
+    type: "search",
+    value: searched,
+    placeholder: t("chat.search"),
+    "aria-label": t("chat.search"),
+    oninput: () => later(SEARCH_MS),
+  });
+  const element = h(
+    "aside",
+    { "aria-label": t("chat.sessions") },
+    h(
+      "div",
+      { class: "row" },
       h("div", { class: "grow" }, search),
-      h("button", { "aria-label": t("chat.new"), title: t("chat.new"), onclick: openNew }, icon("plus"))),
-    list);
-  let timer = 0, asked = 0, isStopped = false, drawn = "", limit = PAGE;
+      h("button", { "aria-label": t("chat.new"), title: t("chat.new"), onclick: openNew }, icon("plus")),
+    ),
+    list,
+  );
+  let timer = 0,
+    asked = 0,
+    isStopped = false,
+    drawn = "",
+    limit = PAGE;
 
   function openNew() {
     app.go(`#/chat/page-${makeId().slice(0, 8)}`);
@@ -33,8 +50,11 @@ export function drawSessions(app, current, named) {
     const mine = ++asked;
     searched = search.value;
     try {
-      const told = await gateway.ask("sessions.list",
-        { search: search.value.trim(), limit, includeDerivedTitles: true });
+      const told = await gateway.ask("sessions.list", {
+        search: search.value.trim(),
+        limit,
+        includeDerivedTitles: true,
+      });
       if (mine === asked && !isStopped) drawList(told.sessions);
     } catch (error) {
       if (mine !== asked || isStopped || error.code === "OUT") return;
@@ -46,41 +66,67 @@ export function drawSessions(app, current, named) {
   // Nothing is drawn that has not changed, and whoever has the focus in the list keeps it.
   function drawList(sessions) {
     named(sessions.find(({ key }) => key === current()));
-    const now = JSON.stringify([current(),
-      sessions.map(({ key, title, derivedTitle, running }) => [key, title, derivedTitle, running])]);
+    const now = JSON.stringify([
+      current(),
+      sessions.map(({ key, title, derivedTitle, running }) => [key, title, derivedTitle, running]),
+    ]);
     if (now === drawn || list.querySelector(".menu[open]")?.contains(document.activeElement)) return;
     drawn = now;
     const isWithin = list.contains(document.activeElement);
     const from = isWithin && document.activeElement.closest("li").querySelector("a")?.href;
-    put(list, sessions.length ? sessions.map(drawSession) : search.value && h("li", { class: "soft" }, t("chat.none")),
-      sessions.length >= limit && h("li", {}, h("button", { onclick: () => ((limit += PAGE), refresh()) },
-        t("record.older"))));
+    put(
+      list,
+      sessions.length ? sessions.map(drawSession) : search.value && h("li", { class: "soft" }, t("chat.none")),
+      sessions.length >= limit &&
+        h("li", {}, h("button", { onclick: () => ((limit += PAGE), refresh()) }, t("record.older"))),
+    );
     if (isWithin) ([...list.querySelectorAll("a")].find((each) => each.href === from) ?? search).focus();
   }
 
   function drawSession(row) {
-    const name = nameSession(row), isCurrent = row.key === current();
-    const act = (change) => async ({ target }) => {
-      try {
-        if ((await change(row)) === false) return;
-        const menu = target.closest("details");
-        menu.firstElementChild.focus();
-        menu.open = false; // which reads the list again
-      } catch (error) {
-        app.say(error.message);
-      }
-    };
-    const actions = [["rename", rename], ["branch", branch], ["delete", remove]].map(([word, change]) =>
-      h("button", { class: word === "delete" ? "danger" : null, onclick: act(change) }, t(`chat.${word}`)));
-    return h("li", { class: isCurrent ? "current" : null },
-      h("a", { href: `#/chat/${encodeURIComponent(row.key)}`, "aria-current": isCurrent ? "true" : null,
-        title: row.key, dir: "auto" },
+    const name = nameSession(row),
+      isCurrent = row.key === current();
+    const act =
+      (change) =>
+      async ({ target }) => {
+        try {
+          if ((await change(row)) === false) return;
+          const menu = target.closest("details");
+          menu.firstElementChild.focus();
+          menu.open = false; // which reads the list again
+        } catch (error) {
+          app.say(error.message);
+        }
+      };
+    const actions = [
+      ["rename", rename],
+      ["branch", branch],
+      ["delete", remove],
+    ].map(([word, change]) =>
+      h("button", { class: word === "delete" ? "danger" : null, onclick: act(change) }, t(`chat.${word}`)),
+    );
+    return h(
+      "li",
+      { class: isCurrent ? "current" : null },
+      h(
+        "a",
+        {
+          href: `#/chat/${encodeURIComponent(row.key)}`,
+          "aria-current": isCurrent ? "true" : null,
+          title: row.key,
+          dir: "auto",
+        },
         h("span", { class: "name" }, name),
-        row.running && h("span", { class: "chip" }, t("chat.running"))),
+        row.running && h("span", { class: "chip" }, t("chat.running")),
+      ),
       gateway.may("operator.admin") &&
-        h("details", { class: "menu", name: "session", ontoggle: ({ target }) => target.open || refresh() },
+        h(
+          "details",
+          { class: "menu", name: "session", ontoggle: ({ target }) => target.open || refresh() },
           h("summary", { "aria-label": t("chat.actions", { name }) }, icon("more")),
-          h("div", { class: "sheet" }, actions)));
+          h("div", { class: "sheet" }, actions),
+        ),
+    );
   }
 
   async function rename(row) {

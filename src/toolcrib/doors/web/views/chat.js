@@ -12,8 +12,12 @@ const SLOWEST = 5; // a long answer that grows is drawn again in a fifth of the 
 
 export function mount(root, app, [session = "main"]) {
   const { gateway, t } = app;
-  let items = [], key = session, running = "", waiting = []; // waiting: what was sent and not heard of yet
-  let hasMore = false, unsent = ""; // why what was said last was not taken: it stands until something else is said
+  let items = [],
+    key = session,
+    running = "",
+    waiting = []; // waiting: what was sent and not heard of yet
+  let hasMore = false,
+    unsent = ""; // why what was said last was not taken: it stands until something else is said
   const chat = { app, session: () => key, speak: null, branch: gateway.may("operator.admin") && branch };
   const dirty = new Map(); // items that have to be drawn again, and when at the earliest
 
@@ -28,12 +32,32 @@ export function mount(root, app, [session = "main"]) {
   const composer = drawComposer(app, { session, send, stop });
   const title = h("h1", { dir: "auto" });
   const side = drawSessions(app, () => key, showName);
-  const toggle = h("button", { class: "bare side-toggle", "aria-label": t("chat.sessions"), "aria-expanded": "false",
-    onclick: () => toggle.setAttribute("aria-expanded", String(root.classList.toggle("side-open"))) }, icon("side"));
+  const toggle = h(
+    "button",
+    {
+      class: "bare side-toggle",
+      "aria-label": t("chat.sessions"),
+      "aria-expanded": "false",
+      onclick: () => toggle.setAttribute("aria-expanded", String(root.classList.toggle("side-open"))),
+    },
+    icon("side"),
+  );
   const drag = { ondragover: composer.onDrag, ondrop: composer.onDrag };
-  root.append(side.element, h("section", { class: "conversation", "aria-label": t("chat.conversation"), ...drag },
-    h("div", { class: "head row" }, toggle, title), failed, empty, list.element, toEnd, heard, composer.element),
-  player);
+  root.append(
+    side.element,
+    h(
+      "section",
+      { class: "conversation", "aria-label": t("chat.conversation"), ...drag },
+      h("div", { class: "head row" }, toggle, title),
+      failed,
+      empty,
+      list.element,
+      toEnd,
+      heard,
+      composer.element,
+    ),
+    player,
+  );
 
   const follower = followSession(gateway, session, take);
   list.element.addEventListener("scroll", () => (toEnd.hidden = list.isAtEnd()));
@@ -41,7 +65,8 @@ export function mount(root, app, [session = "main"]) {
   offerSpeech();
 
   function drawTimed(item) {
-    const began = performance.now(), row = drawRow(item, chat);
+    const began = performance.now(),
+      row = drawRow(item, chat);
     item.drawMs = performance.now() - began;
     return row;
   }
@@ -137,8 +162,13 @@ export function mount(root, app, [session = "main"]) {
     list.toEnd();
     show();
     try {
-      const told = await gateway.ask("chat.send",
-        { message, attachments, sessionKey: session, idempotencyKey: run, queue });
+      const told = await gateway.ask("chat.send", {
+        message,
+        attachments,
+        sessionKey: session,
+        idempotencyKey: run,
+        queue,
+      });
       item.isSent = true;
       if (told.status === "ok" || told.status === "error") drop(item); // /stop, or answered before
       if (told.summary) app.say(told.summary);
@@ -154,7 +184,7 @@ export function mount(root, app, [session = "main"]) {
   // Go on in another session from before something that was said.
   async function branch({ number, run }) {
     try {
-      const before = number ?? await follower.findNumber(run);
+      const before = number ?? (await follower.findNumber(run));
       const { key: made } = await gateway.ask("sessions.branch", { key, before });
       app.go(`#/chat/${encodeURIComponent(made)}`);
     } catch (error) {

@@ -15,7 +15,8 @@ export const isChanged = () => draft.told !== null && draft.told.raw !== null &&
 // Return what the gateway told, asked anew where nothing was changed here. A draft is never lost by that.
 export async function loadDraft(gateway, { isAnew = false } = {}) {
   if (draft.told === null || isAnew || !isChanged()) {
-    const wasChanged = isChanged(), told = await gateway.ask("config.get", { text: true });
+    const wasChanged = isChanged(),
+      told = await gateway.ask("config.get", { text: true });
     draft.told = told;
     if (!wasChanged) draft.text = told.raw ?? "";
   }
@@ -56,7 +57,8 @@ export function drawEditor(t, { onmove, onedit } = {}) {
   const editor = h("div", { class: "editor" }, lines, area);
   // Go to a line: it is selected, and in sight.
   editor.goTo = (line) => {
-    const rows = area.value.split("\n"), at = Math.min(Math.max(line, 1), rows.length) - 1;
+    const rows = area.value.split("\n"),
+      at = Math.min(Math.max(line, 1), rows.length) - 1;
     const start = rows.slice(0, at).reduce((sum, row) => sum + row.length + 1, 0);
     area.focus();
     area.setSelectionRange(start, start + rows[at].length);
@@ -73,10 +75,11 @@ export function drawEditor(t, { onmove, onedit } = {}) {
 // Return the keys that lead to a place in a text: ["tools", "deny"]. It is help for a reader, not a parser.
 export function findPath(text, at, suffix) {
   if (/^\.?json5?$/.test(suffix)) return followBraces(text.slice(0, at), text.slice(at).match(/^[^\n]*/)[0]);
-  const before = text.slice(0, at).split("\n"), line = before.at(-1) + text.slice(at).match(/^[^\n]*/)[0];
+  const before = text.slice(0, at).split("\n"),
+    line = before.at(-1) + text.slice(at).match(/^[^\n]*/)[0];
   if (/toml$/.test(suffix)) {
     const head = before.findLast((row) => /^\s*\[/.test(row))?.match(/^\s*\[+([^\]]*)/)?.[1] ?? "";
-    const key = /^\s*\[/.test(line) ? "" : line.match(/^\s*([\w."'-]+)\s*=/)?.[1] ?? "";
+    const key = /^\s*\[/.test(line) ? "" : (line.match(/^\s*([\w."'-]+)\s*=/)?.[1] ?? "");
     return [head, key].filter(Boolean).flatMap((part) => part.split(".").map(strip));
   }
   const found = [];
@@ -92,8 +95,10 @@ export function findPath(text, at, suffix) {
   return value ? [...found, ...followBraces(value, line.slice(before.at(-1).length))] : found;
 }
 
-const COMMENT = /(\/\/[^\n]*|\/\*.*?(?:\*\/|$)|#[^\n]*)/.source, MARK = /([{}[\],:])/.source;
-const QUOTED = /("(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)/.source, WORD = /([^\s{}[\],:"'/#]+)/.source;
+const COMMENT = /(\/\/[^\n]*|\/\*.*?(?:\*\/|$)|#[^\n]*)/.source,
+  MARK = /([{}[\],:])/.source;
+const QUOTED = /("(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)/.source,
+  WORD = /([^\s{}[\],:"'/#]+)/.source;
 const TOKEN = new RegExp([COMMENT, QUOTED, WORD, MARK].join("|"), "gs");
 
 function followBraces(text, rest) {

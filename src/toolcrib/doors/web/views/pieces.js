@@ -14,11 +14,21 @@ await new Promise((done) => {
 // Make a table; `columns` are [heading, (row) => cell, class].
 export function table(t, caption, columns, rows) {
   if (!rows.length) return h("p", { class: "soft" }, t("views.nothing"));
-  const body = h("tbody"), more = button("", () => grow());
+  const body = h("tbody"),
+    more = button("", () => grow());
   const grow = () => {
     const from = body.children.length;
-    body.append(...rows.slice(from, from + ROWS_SHOWN).map((row) => h("tr", {}, columns.map(([, cell, name], at) =>
-      h(at ? "td" : "th", { class: name, scope: at ? null : "row" }, cell(row))))));
+    body.append(
+      ...rows.slice(from, from + ROWS_SHOWN).map((row) =>
+        h(
+          "tr",
+          {},
+          columns.map(([, cell, name], at) =>
+            h(at ? "td" : "th", { class: name, scope: at ? null : "row" }, cell(row)),
+          ),
+        ),
+      ),
+    );
     const left = rows.length - body.children.length;
     more.hidden = left === 0;
     more.textContent = t("views.more", { count: left });
@@ -76,7 +86,9 @@ export function complain(text) {
 export async function fill(place, work) {
   const mine = (place.filling = Symbol("filling"));
   place.setAttribute("aria-busy", "true");
-  const made = await Promise.resolve().then(work).catch(({ message }) => complain(explain(message)));
+  const made = await Promise.resolve()
+    .then(work)
+    .catch(({ message }) => complain(explain(message)));
   if (place.filling !== mine) return;
   place.removeAttribute("aria-busy");
   const hadFocus = place.contains(document.activeElement);
@@ -100,16 +112,24 @@ export function showNumber(value, options) {
   return new Intl.NumberFormat(document.documentElement.lang, options).format(value ?? 0);
 }
 
-const SPANS = [[60, 1, "second"], [3_600, 60, "minute"], [86_400, 3_600, "hour"], [Infinity, 86_400, "day"]];
+const SPANS = [
+  [60, 1, "second"],
+  [3_600, 60, "minute"],
+  [86_400, 3_600, "hour"],
+  [Infinity, 86_400, "day"],
+];
 export function showSpan(milliseconds) {
-  const seconds = Math.max(0, milliseconds || 0) / 1000, [, size, unit] = SPANS.find(([end]) => seconds < end);
+  const seconds = Math.max(0, milliseconds || 0) / 1000,
+    [, size, unit] = SPANS.find(([end]) => seconds < end);
   return showNumber(seconds / size, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 1 });
 }
 
 // Name a caller in one line.
 export function nameCaller(t, caller) {
   const { channel, account, group, sender, agent, provider, model, sandboxed, parents, owner } = caller ?? {};
-  const who = Object.entries(sender ?? {}).filter(([, value]) => value).map((pair) => pair.join(":"));
+  const who = Object.entries(sender ?? {})
+    .filter(([, value]) => value)
+    .map((pair) => pair.join(":"));
   const parts = [channel, account, group, ...who].filter(Boolean);
   if (owner) parts.push(t("views.owner"));
   if (!parts.length) parts.push(t("views.stranger"));
@@ -123,7 +143,8 @@ export function nameCaller(t, caller) {
 // Lead to the line of the configuration where something stands; without a line there is only the word.
 export function leadTo(t, word, place) {
   if (!place?.line) return word;
-  const { file = "", line } = place, told = t("views.line", { file: file.split("/").at(-1), line });
+  const { file = "", line } = place,
+    told = t("views.line", { file: file.split("/").at(-1), line });
   const href = `#/settings/${line}/${encodeURIComponent(file)}`;
   return [h("a", { href }, word), " ", h("small", { class: "soft" }, told)];
 }
@@ -131,16 +152,31 @@ export function leadTo(t, word, place) {
 // Draw bars, each `{name, value, told}`, with their values as text beside them.
 export function drawBars(bars) {
   const most = Math.max(...bars.map((each) => each.value), 0) || 1;
-  return h("ul", { class: "bars" }, bars.map(({ name, value, told }) => h("li", {},
-    h("span", { class: "name" }, name), h("span", { class: "soft number" }, told),
-    s("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
-      s("rect", { class: "bar", width: Math.max(0, value / most) * 100, height: 6 })))));
+  return h(
+    "ul",
+    { class: "bars" },
+    bars.map(({ name, value, told }) =>
+      h(
+        "li",
+        {},
+        h("span", { class: "name" }, name),
+        h("span", { class: "soft number" }, told),
+        s(
+          "svg",
+          { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
+          s("rect", { class: "bar", width: Math.max(0, value / most) * 100, height: 6 }),
+        ),
+      ),
+    ),
+  );
 }
 
 // Compare two texts line by line: rows of [mark, text], mark one of " ", "-", "+". Long ends that are alike are cheap.
 export function diffLines(old, text) {
-  const a = old.split("\n"), b = text.split("\n");
-  let start = 0, end = 0;
+  const a = old.split("\n"),
+    b = text.split("\n");
+  let start = 0,
+    end = 0;
   while (start < Math.min(a.length, b.length) && a[start] === b[start]) start++;
   while (end < Math.min(a.length, b.length) - start && a.at(-1 - end) === b.at(-1 - end)) end++;
   const [from, to] = [a.slice(start, a.length - end), b.slice(start, b.length - end)];
@@ -153,15 +189,18 @@ const MAX_CELLS = 4_000_000; // what is compared in full; beyond it the old goes
 function diffMiddle(a, b) {
   const all = [...a.map((each) => ["-", each]), ...b.map((each) => ["+", each])];
   if (!a.length || !b.length || a.length * b.length > MAX_CELLS) return all;
-  const wide = b.length + 1, common = new Uint32Array((a.length + 1) * wide);
+  const wide = b.length + 1,
+    common = new Uint32Array((a.length + 1) * wide);
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
-      common[i * wide + j] = a[i] === b[j] ? common[(i + 1) * wide + j + 1] + 1
-        : Math.max(common[(i + 1) * wide + j], common[i * wide + j + 1]);
+      common[i * wide + j] =
+        a[i] === b[j]
+          ? common[(i + 1) * wide + j + 1] + 1
+          : Math.max(common[(i + 1) * wide + j], common[i * wide + j + 1]);
     }
   }
   const rows = [];
-  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
     const isOld = i < a.length && (j === b.length || common[(i + 1) * wide + j] >= common[i * wide + j + 1]);
     if (i < a.length && j < b.length && a[i] === b[j]) rows.push([" ", (j++, a[i++])]);
     else rows.push(isOld ? ["-", a[i++]] : ["+", b[j++]]);
@@ -173,13 +212,19 @@ const CONTEXT = 3; // lines around a change
 
 // Show what changed, with a few lines around it.
 export function showDiff(t, old, text) {
-  const rows = diffLines(old, text), near = new Set();
+  const rows = diffLines(old, text),
+    near = new Set();
   rows.forEach(([mark], at) => {
     if (mark !== " ") for (let each = at - CONTEXT; each <= at + CONTEXT; each++) near.add(each);
   });
   if (!near.size) return h("p", { class: "soft" }, t("views.unchanged"));
   const tags = { "-": "del", "+": "ins", " ": "span" };
-  const shown = rows.map(([mark, line], at) => near.has(at) && [
-    !near.has(at - 1) && at > 0 && h("span", { class: "gap" }, "⋯"), h(tags[mark], {}, `${mark} ${line}`)]);
+  const shown = rows.map(
+    ([mark, line], at) =>
+      near.has(at) && [
+        !near.has(at - 1) && at > 0 && h("span", { class: "gap" }, "⋯"),
+        h(tags[mark], {}, `${mark} ${line}`),
+      ],
+  );
   return h("pre", { class: "diff", tabIndex: 0, role: "region", "aria-label": t("views.diff") }, shown);
 }
