@@ -190,8 +190,8 @@ class DiscordChannel:
                 await self._rest.ask("DELETE" if params.get("remove") else "PUT", f"{at}/reactions/{emoji}/@me")
             case "reactions":
                 rows = (await self._rest.ask("GET", at)).get("reactions") or ()
-                told = [{"emoji": each["emoji"].get("name"), "count": each["count"]} for each in rows]
-                return {"ok": True, "reactions": told, **_SOURCE}
+                reactions = [{"emoji": each["emoji"].get("name"), "count": each["count"]} for each in rows]
+                return {"ok": True, "reactions": reactions, **_SOURCE}
         return {"ok": True, "messageId": id}
 
     async def _write(self, action: str, place: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,8 +238,8 @@ class DiscordChannel:
     async def _sign_on(self, socket: TextSocket, so_far: HeardSoFar) -> None:
         if session := so_far.session:
             self._me = session["me"]
-            told = {"token": self._token, "session_id": session["id"], "seq": session["seq"]}
-            return await _send(socket, _RESUME, told)
+            session_state = {"token": self._token, "session_id": session["id"], "seq": session["seq"]}
+            return await _send(socket, _RESUME, session_state)
         about = {"os": "linux", "browser": "toolcrib", "device": "toolcrib"}
         return await _send(socket, _IDENTIFY, {"token": self._token, "intents": _INTENTS, "properties": about})
 
@@ -266,13 +266,13 @@ class DiscordChannel:
             pulse.number = frame["s"]  # now it is kept
 
     async def _take_event(
-        self, name: str, told: Any, number: int, so_far: HeardSoFar, hear: Hear, ready: Callable[[], None]
+        self, name: str, event: Any, number: int, so_far: HeardSoFar, hear: Hear, ready: Callable[[], None]
     ) -> None:
         if name == "READY":
-            self._me = str(told["user"]["id"])
+            self._me = str(event["user"]["id"])
             ready()
             missed = await self._catch_up(so_far)  # before the session is kept: when it fails, it is tried again
-            so_far.session = {"id": told["session_id"], "url": told["resume_gateway_url"], "me": self._me}
+            so_far.session = {"id": event["session_id"], "url": event["resume_gateway_url"], "me": self._me}
             so_far.session["seq"] = number
             await hear(missed, so_far.to_cursor())
             return
@@ -280,17 +280,17 @@ class DiscordChannel:
             so_far.session["seq"] = number
         if name == "RESUMED":
             ready()
-        elif name == "MESSAGE_CREATE" and (said := await self._to_message(told)) is not None:
-            so_far.note(str(told["channel_id"]), said.id, str(told.get("guild_id") or ""))
-            await hear([said], so_far.to_cursor())
-        elif name == "INTERACTION_CREATE" and told.get("type") == 3:
-            await hear([await self._to_press(told)], so_far.to_cursor())
+        elif name == "MESSAGE_CREATE" and (message := await self._to_message(event)) is not None:
+            so_far.note(str(event["channel_id"]), message.id, str(event.get("guild_id") or ""))
+            await hear([message], so_far.to_cursor())
+        elif name == "INTERACTION_CREATE" and event.get("type") == 3:
+            await hear([await self._to_press(event)], so_far.to_cursor())
             try:  # else its button goes on turning
-                await self._rest.ask("POST", f"/interactions/{told['id']}/{told['token']}/callback", {"type": 6})
+                await self._rest.ask("POST", f"/interactions/{event['id']}/{event['token']}/callback", {"type": 6})
             except ToolError as error:
                 log.info("discord: a button was not acknowledged: %s", error)
         elif name in ("CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_UPDATE"):
-            self._channels.pop(str(told["id"]), None)
+            self._channels.pop(str(event["id"]), None)
 
     async def _forget_session(self, so_far: HeardSoFar, hear: Hear) -> None:
         so_far.session = {}
@@ -310,8 +310,8 @@ class DiscordChannel:
                     break
                 for each in sorted(rows, key=lambda row: int(row["id"])):
                     last = str(each["id"])
-                    if (said := await self._to_message({**each, "guild_id": guild})) is not None:
-                        missed.append(said)
+                    if (message := await self._to_message({**each, "guild_id": guild})) is not None:
+                        missed.append(message)
                 if len(rows) < _PAGE:
                     break
             so_far.chats[chat][0] = last
@@ -319,38 +319,38 @@ class DiscordChannel:
 
     # What is heard
 
-    async def _to_message(self, told: Mapping[str, Any]) -> HeardMessage | None:
-        who = told.get("author") or {}
+    async def _to_message(self, event: Mapping[str, Any]) -> HeardMessage | None:
+        who = event.get("author") or {}
         # a webhook has any name it likes, and no identity
-        if who.get("bot") or told.get("webhook_id") or told.get("type", _PLAIN) not in (_PLAIN, _REPLY):
+        if who.get("bot") or event.get("webhook_id") or event.get("type", _PLAIN) not in (_PLAIN, _REPLY):
             return None
-        answered = ((told.get("referenced_message") or {}).get("author") or {}).get("id")
-        mentioned = [each.get("id") for each in told.get("mentions") or ()]
-        passed_on = [each.get("message") or {} for each in told.get("message_snapshots") or ()]
+        answered = ((event.get("referenced_message") or {}).get("author") or {}).get("id")
+        mentioned = [each.get("id") for each in event.get("mentions") or ()]
+        passed_on = [each.get("message") or {} for each in event.get("message_snapshots") or ()]
         return HeardMessage(
-            id=str(told["id"]),
-            sender=_to_sender(who, told.get("member") or {}),
-            **await self._find_place(told),
-            text=re.sub(rf"^\s*<@!?{re.escape(self._me)}>[\s,:]*", "", str(told.get("content") or "")),
+            id=str(event["id"]),
+            sender=_to_sender(who, event.get("member") or {}),
+            **await self._find_place(event),
+            text=re.sub(rf"^\s*<@!?{re.escape(self._me)}>[\s,:]*", "", str(event.get("content") or "")),
             forwarded="\n\n".join(filter(None, (str(each.get("content") or "") for each in passed_on))),
             is_for_us=self._me in mentioned or answered == self._me,
-            attachments=(*_list_files(told), *(file for each in passed_on for file in _list_files(each, True))),
-            at=datetime.fromisoformat(told["timestamp"]).timestamp() if told.get("timestamp") else 0.0,
+            attachments=(*_list_files(event), *(file for each in passed_on for file in _list_files(each, True))),
+            at=datetime.fromisoformat(event["timestamp"]).timestamp() if event.get("timestamp") else 0.0,
         )
 
-    async def _to_press(self, told: Mapping[str, Any]) -> HeardMessage:
-        member = told.get("member") or {}
+    async def _to_press(self, event: Mapping[str, Any]) -> HeardMessage:
+        member = event.get("member") or {}
         return HeardMessage(
-            id=f"pressed-{told['id']}",
-            sender=_to_sender(told.get("user") or member.get("user") or {}, member),
-            **await self._find_place(told),
-            pressed=str((told.get("data") or {}).get("custom_id", "")),
+            id=f"pressed-{event['id']}",
+            sender=_to_sender(event.get("user") or member.get("user") or {}, member),
+            **await self._find_place(event),
+            pressed=str((event.get("data") or {}).get("custom_id", "")),
             is_for_us=True,
         )
 
-    async def _find_place(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    async def _find_place(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Return where something was said: a thread belongs to its channel, and has the rights of it."""
-        channel, guild = str(told["channel_id"]), told.get("guild_id")
+        channel, guild = str(event["channel_id"]), event.get("guild_id")
         if not guild:
             return {"chat": channel, "kind": "dm"}
         if channel not in self._channels:
@@ -419,9 +419,9 @@ def _to_sender(who: Mapping[str, Any], member: Mapping[str, Any]) -> Sender:
     return Sender(id=str(who.get("id") or "") or None, username=who.get("username"), name=name)
 
 
-def _list_files(told: Mapping[str, Any], is_forwarded: bool = False) -> Iterator[Attachment]:
-    for each in told.get("attachments") or ():
-        mime, is_spoken = str(each.get("content_type", "")), bool(int(told.get("flags") or 0) & _SPOKEN)
+def _list_files(message: Mapping[str, Any], is_forwarded: bool = False) -> Iterator[Attachment]:
+    for each in message.get("attachments") or ():
+        mime, is_spoken = str(each.get("content_type", "")), bool(int(message.get("flags") or 0) & _SPOKEN)
         yield Attachment(str(each["url"]), str(each["filename"]), mime, int(each["size"]), is_spoken, is_forwarded)
 
 
@@ -431,15 +431,15 @@ def _to_button(button: Any) -> dict[str, Any]:
 
 def _show(message: Mapping[str, Any]) -> dict[str, Any]:
     who = message.get("author") or {}
-    told = {"id": message["id"], "from": who.get("id"), "name": who.get("global_name") or who.get("username")}
+    row = {"id": message["id"], "from": who.get("id"), "name": who.get("global_name") or who.get("username")}
     files = [each["filename"] for each in message.get("attachments") or ()]
-    return {**told, "at": message.get("timestamp"), "text": message.get("content", ""), "files": files}
+    return {**row, "at": message.get("timestamp"), "text": message.get("content", ""), "files": files}
 
 
 def _show_member(member: Mapping[str, Any]) -> dict[str, Any]:
     who = member.get("user") or {}
-    told = {"id": who.get("id"), "username": who.get("username"), "name": member.get("nick") or who.get("global_name")}
-    return {**told, "roles": member.get("roles") or [], "isBot": bool(who.get("bot"))}
+    row = {"id": who.get("id"), "username": who.get("username"), "name": member.get("nick") or who.get("global_name")}
+    return {**row, "roles": member.get("roles") or [], "isBot": bool(who.get("bot"))}
 
 
 def _make(settings: Any, way_out: WayOut) -> DiscordChannel:

@@ -46,13 +46,13 @@ class DiscordRest:
             self._free_at[route] = loop.time() + to_wait(page.headers.get("x-ratelimit-reset-after"))
         if page.status == 204:
             return {}
-        told = page.read_json()
+        answer = page.read_json()
         if 200 <= page.status < 300:
-            return told
-        told = told if isinstance(told, dict) else {}
-        why = strip_to_line(str(told.get("message", f"status {page.status}")))[:_COMPLAINT_CHARS]
+            return answer
+        answer = answer if isinstance(answer, dict) else {}
+        why = strip_to_line(str(answer.get("message", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429:
-            await asyncio.sleep(to_wait(told.get("retry_after", page.headers.get("retry-after"))))
+            await asyncio.sleep(to_wait(answer.get("retry_after", page.headers.get("retry-after"))))
             raise ToolError(f"discord takes no more for now: {why}", code="busy")
         if page.status >= 500:
             raise ToolError(f"discord is out of order: {why}", code="unavailable")

@@ -72,12 +72,14 @@ class EmailChannel:
                 for each in (*self._list_due(), *coming_now):
                     raw = await box.fetch(each, _MAIL_BYTES)
                     # in a thread: a letter can be made so that the parser takes seconds
-                    said = await asyncio.to_thread(
+                    message = await asyncio.to_thread(
                         self._read, raw, f"{validity}:{each}", is_whole=len(raw) < _MAIL_BYTES
                     )
                     uid = max(uid, each)
                     self._later.pop(each, None)
-                    heard = [said] if said is not None and not self._puts_off(each, said.sender.id or "") else []
+                    heard = (
+                        [message] if message is not None and not self._puts_off(each, message.sender.id or "") else []
+                    )
                     later = ",".join(map(str, self._later))
                     await hear(heard, f"{validity}:{uid};{later}" if later else f"{validity}:{uid}")
                 await box.wait()
@@ -222,10 +224,10 @@ def find_author(mail: EmailMessage) -> str:
 
 def is_automatic(mail: EmailMessage) -> bool:
     """Tell whether a machine wrote a message, or a list sent it on."""
-    said = str(mail.get("Auto-Submitted", "no")).partition(";")[0].strip().lower()
+    submitted = str(mail.get("Auto-Submitted", "no")).partition(";")[0].strip().lower()
     bulk = str(mail.get("Precedence", "")).strip().lower() in ("bulk", "list", "junk", "auto_reply")
     is_bounce = any(str(each).strip() == "<>" for each in mail.get_all("Return-Path", []))
-    return said != "no" or bulk or is_bounce or "List-Id" in mail or mail.get_content_type() == "multipart/report"
+    return submitted != "no" or bulk or is_bounce or "List-Id" in mail or mail.get_content_type() == "multipart/report"
 
 
 def _find_ids(mail: EmailMessage, *names: str) -> tuple[str, ...]:

@@ -21,9 +21,9 @@ class HeardSoFar:
     """
 
     def __init__(self, cursor: str) -> None:
-        told = orjson.loads(cursor) if cursor else {}
-        self.session: dict[str, Any] = told.get("session", {})
-        self.chats: dict[str, list[str]] = told.get("chats", {})
+        state = orjson.loads(cursor) if cursor else {}
+        self.session: dict[str, Any] = state.get("session", {})
+        self.chats: dict[str, list[str]] = state.get("chats", {})
 
     def note(self, chat: str, id: str, about: str = "") -> None:
         """Note the last message of a chat, with what has to be known to ask for the next ones."""
@@ -62,10 +62,10 @@ def need(params: Mapping[str, Any], name: str) -> str:
 def to_wait(seconds: Any) -> float:
     """Return how long a service wants to be left alone, as far as we do that; a second where it does not say."""
     try:
-        told = float(seconds)
+        delay = float(seconds)
     except (TypeError, ValueError):
         return 1.0
-    return max(0.0, min(told, _MAX_WAIT)) if math.isfinite(told) else 1.0
+    return max(0.0, min(delay, _MAX_WAIT)) if math.isfinite(delay) else 1.0
 
 
 def to_limit(params: Mapping[str, Any], default: int = 20, most: int = 100) -> int:

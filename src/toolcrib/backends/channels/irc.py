@@ -114,8 +114,10 @@ class IrcChannel:
                     self._end_wait(line.params[-1])
                 elif line.verb in ("311", "330", "318", "NICK", "QUIT"):
                     self._note_person(line)
-                elif line.verb == "PRIVMSG" and len(line.params) == 2 and (said := self._to_message(line)) is not None:
-                    await hear([said], "")
+                elif (
+                    line.verb == "PRIVMSG" and len(line.params) == 2 and (message := self._to_message(line)) is not None
+                ):
+                    await hear([message], "")
         finally:
             writer, self._writer = self._writer, None
             for waits in self._waits.values():
@@ -211,14 +213,14 @@ class IrcChannel:
     # Connection
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        told = self._settings
-        secure = True if told.tls is None else told.tls
-        port = told.port or (_TLS_PORT if secure else _PORT)
+        settings = self._settings
+        secure = True if settings.tls is None else settings.tls
+        port = settings.port or (_TLS_PORT if secure else _PORT)
         async with asyncio.timeout(_SECONDS):
-            reader, writer = await self._dial(told.host, port)
+            reader, writer = await self._dial(settings.host, port)
             try:
                 if secure:
-                    await writer.start_tls(ssl.create_default_context(), server_hostname=told.host)
+                    await writer.start_tls(ssl.create_default_context(), server_hostname=settings.host)
             except BaseException:
                 writer.transport.abort()
                 raise

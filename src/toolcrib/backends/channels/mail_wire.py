@@ -94,8 +94,8 @@ class ImapSession:
                 if server.tls and not is_direct:
                     await session.ask("STARTTLS")
                     await route.secure(session._lines, server)
-                told = await session.ask("CAPABILITY")
-                session._can = {word for each in told for word in each.text.upper().split()}
+                responses = await session.ask("CAPABILITY")
+                session._can = {word for each in responses for word in each.text.upper().split()}
                 words = f"\0{server.user}\0{server.password}".encode()
                 await session.ask("AUTHENTICATE PLAIN", then=base64.b64encode(words).decode())
         except BaseException:
@@ -105,8 +105,8 @@ class ImapSession:
 
     async def select(self) -> tuple[int, int]:
         """Open the inbox, and return what its numbers hold for, and the number that comes next."""
-        told = " ".join(each.text for each in await self.ask("EXAMINE INBOX"))
-        validity, coming = (re.search(rf"\[{name} (\d+)\]", told) for name in ("UIDVALIDITY", "UIDNEXT"))
+        status = " ".join(each.text for each in await self.ask("EXAMINE INBOX"))
+        validity, coming = (re.search(rf"\[{name} (\d+)\]", status) for name in ("UIDVALIDITY", "UIDNEXT"))
         if validity is None or coming is None:
             raise ToolError("the mail server does not number its messages", code="unsupported")
         return int(validity[1]), int(coming[1])
@@ -122,8 +122,8 @@ class ImapSession:
 
     async def fetch(self, uid: int, most: int) -> bytes:
         """Return a message, of at most so many bytes; it is not marked as read."""
-        told = await self.ask(f"UID FETCH {uid} (UID BODY.PEEK[]<0.{most}>)")
-        return next((each.data for each in told if each.data), b"")
+        responses = await self.ask(f"UID FETCH {uid} (UID BODY.PEEK[]<0.{most}>)")
+        return next((each.data for each in responses if each.data), b"")
 
     async def wait(self) -> None:
         """Return when something came, or after a while."""
@@ -222,14 +222,14 @@ async def _expect(lines: MailLines, command: str = "") -> str:
     """Say something, and return what is answered when that is a yes."""
     if command:
         lines.write(command)
-    said = ""
+    answer = ""
     while True:
         line = (await lines.read()).decode(errors="replace").rstrip("\r\n")
-        said += f"\n{line}"
+        answer += f"\n{line}"
         if line[3:4] != "-":
             break
     if line[:1] in ("2", "3"):
-        return said
+        return answer
     why = strip_to_line(line)[:_COMPLAINT_CHARS]
     if line[:1] == "4":
         await asyncio.sleep(_BUSY_SECONDS)

@@ -69,15 +69,15 @@ class MatrixChannel:
         ready()
         while True:
             query = {"timeout": _WAIT_MS if cursor else 0, "filter": orjson.dumps(_FILTER).decode()}
-            told = await self._ask(
+            page = await self._ask(
                 "GET", f"/sync?{urlencode({**query, **({'since': cursor} if cursor else {})})}",
                 seconds=_WAIT_MS / 1000 + _SLACK_SECONDS,
             )  # fmt: skip
-            rooms = told.get("rooms") or {}
-            heard = list(self._read_invitations(rooms.get("invite") or {}, str(told["next_batch"])))
+            rooms = page.get("rooms") or {}
+            heard = list(self._read_invitations(rooms.get("invite") or {}, str(page["next_batch"])))
             for room, found in (rooms.get("join") or {}).items() if cursor else ():
                 heard += [each async for each in self._read_room(room, found)]
-            cursor = str(told["next_batch"])
+            cursor = str(page["next_batch"])
             await hear(heard, cursor)
 
     async def post(self, post: Post, key: str, /) -> str:
@@ -172,12 +172,12 @@ class MatrixChannel:
         headers = {"content-type": mime, "authorization": f"Bearer {self._token}"}
         url = f"{self._base}/_matrix/media/v3/upload?{urlencode({'filename': post.filename})}"
         page = await self._http.send("POST", url, headers=headers, body=data, most=_ANSWER_BYTES, seconds=_FILE_SECONDS)
-        told = self._read_answer(page)
+        upload = self._read_answer(page)
         kind = "m.image" if picture else "m.audio" if mime.startswith("audio/") else "m.file"
         info = {"mimetype": mime, "size": len(data)}
         words = {"body": post.text, "filename": post.filename} if post.text else {"body": post.filename}
         voice = {"org.matrix.msc3245.voice": dict[str, str]()} if post.is_voice else {}
-        return {"msgtype": kind, "url": str(told["content_uri"]), "info": info, **words, **voice}
+        return {"msgtype": kind, "url": str(upload["content_uri"]), "info": info, **words, **voice}
 
     async def _sign_in(self) -> str:
         user = {"type": "m.id.user", "user": self._settings.user_id}
@@ -201,11 +201,11 @@ class MatrixChannel:
         return self._read_answer(page)
 
     def _read_answer(self, page: Page) -> Any:
-        told = page.read_json()
-        if page.status == 200 and isinstance(told, dict):
-            return told
-        told = told if isinstance(told, dict) else {}
-        why = strip_to_line(str(told.get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
+        answer = page.read_json()
+        if page.status == 200 and isinstance(answer, dict):
+            return answer
+        answer = answer if isinstance(answer, dict) else {}
+        why = strip_to_line(str(answer.get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429 or page.status >= 500:
             raise ToolError(f"matrix takes no more for now: {why}", code="busy")
         hint = "; check channels.matrix.accessToken" if page.status == 401 else ""

@@ -77,12 +77,12 @@ class SlackChannel:
                 if envelope.get("type") == "disconnect":
                     raise ConnectionError(f"slack asked us to connect anew ({envelope.get('reason', 'no reason')})")
                 try:
-                    said = list(self._read_payload(envelope, so_far))
+                    messages = list(self._read_payload(envelope, so_far))
                 except (KeyError, TypeError, ValueError, AttributeError) as error:  # else it is told again for ever
                     log.warning("slack: an event cannot be read and is left out: %r", error)
-                    said = []
-                if said:
-                    await hear(said, so_far.to_cursor())
+                    messages = []
+                if messages:
+                    await hear(messages, so_far.to_cursor())
                 if id := envelope.get("envelope_id"):
                     await socket.send(orjson.dumps({"envelope_id": id}).decode())
         finally:
@@ -110,8 +110,8 @@ class SlackChannel:
             case "read":
                 return await self._read_history(chat, params)
             case "members":
-                told = await self._ask("conversations.members", {"channel": chat, "limit": to_limit(params, 50)})
-                ids = told["members"][:_MAX_NAMES]
+                answer = await self._ask("conversations.members", {"channel": chat, "limit": to_limit(params, 50)})
+                ids = answer["members"][:_MAX_NAMES]
                 return {"ok": True, "members": [await self._find_user(each) for each in ids], **_SOURCE}
             case "member-info":
                 return {"ok": True, "member": await self._find_user(need(params, "userId")), **_SOURCE}
@@ -120,11 +120,13 @@ class SlackChannel:
                 return {"ok": True, "messageId": await self.post(
                     Post(chat=chat, text=need(params, "message"), thread=str(thread)), "")}  # fmt: skip
             case "channel-info":
-                told = await self._ask("conversations.info", {"channel": chat})
-                return {"ok": True, "channel": told["channel"], **_SOURCE}
+                answer = await self._ask("conversations.info", {"channel": chat})
+                return {"ok": True, "channel": answer["channel"], **_SOURCE}
             case "channel-list":
-                told = await self._ask("conversations.list", {"exclude_archived": True, "limit": to_limit(params, 100)})
-                rows = [{"id": each["id"], "name": each.get("name", "")} for each in told["channels"]]
+                answer = await self._ask(
+                    "conversations.list", {"exclude_archived": True, "limit": to_limit(params, 100)}
+                )
+                rows = [{"id": each["id"], "name": each.get("name", "")} for each in answer["channels"]]
                 return {"ok": True, "channels": rows, **_SOURCE}
             case "emoji-list":
                 return {"ok": True, "emojis": sorted((await self._ask("emoji.list"))["emoji"]), **_SOURCE}
@@ -175,8 +177,10 @@ class SlackChannel:
                 await self._ask("reactions.remove" if params.get("remove") else "reactions.add", {**at, "name": name})
             case "reactions":
                 rows = (await self._ask("reactions.get", at))["message"].get("reactions") or ()
-                told = [{"emoji": each["name"], "count": each["count"], "users": each.get("users")} for each in rows]
-                return {"ok": True, "reactions": told, **_SOURCE}
+                reactions = [
+                    {"emoji": each["name"], "count": each["count"], "users": each.get("users")} for each in rows
+                ]
+                return {"ok": True, "reactions": reactions, **_SOURCE}
         return {"ok": True, "messageId": id}
 
     async def _read_history(self, chat: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,19 +201,19 @@ class SlackChannel:
     async def _upload(self, post: Post, more: Mapping[str, Any]) -> str:
         data = await asyncio.to_thread(Path(post.media).read_bytes)
         name = post.filename or Path(post.media).name
-        told = await self._ask("files.getUploadURLExternal", {"filename": name, "length": len(data)})
-        url = check_host(str(told["upload_url"]), self._base, *_HOSTS)
+        slot = await self._ask("files.getUploadURLExternal", {"filename": name, "length": len(data)})
+        url = check_host(str(slot["upload_url"]), self._base, *_HOSTS)
         kind = {"content-type": "application/octet-stream"}
         page = await self._way_out.for_own(url).send("POST", url, headers=kind, body=data, seconds=_SECONDS)
         if page.status != 200:
             raise ToolError(f"slack did not take the file: status {page.status}", code="denied")
-        asked = {"files": [{"id": told["file_id"], "title": name}], "channel_id": post.chat, **more}
+        asked = {"files": [{"id": slot["file_id"], "title": name}], "channel_id": post.chat, **more}
         text = _escape(post.text)
         if has_link := bool(_LINK.search(text)):  # a comment would unfurl it
             await self._ask("chat.postMessage", {"channel": post.chat, "text": text, **_NO_PREVIEW, **more})
         comment = {"initial_comment": text} if text and not has_link else {}
         await self._ask("files.completeUploadExternal", {**asked, **comment})
-        return str(told["file_id"])
+        return str(slot["file_id"])
 
     # Requests
 
@@ -221,11 +225,11 @@ class SlackChannel:
         }
         body = urlencode({name: _to_field(value) for name, value in (params or {}).items()}).encode()
         page = await self._http.send("POST", f"{self._base}/{method}", headers=headers, body=body, seconds=_SECONDS)
-        told = page.read_json()
-        if page.status == 200 and isinstance(told, dict) and told.get("ok") is True:
-            return told
-        told = told if isinstance(told, dict) else {}
-        why = strip_to_line(str(told.get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
+        answer = page.read_json()
+        if page.status == 200 and isinstance(answer, dict) and answer.get("ok") is True:
+            return answer
+        answer = answer if isinstance(answer, dict) else {}
+        why = strip_to_line(str(answer.get("error", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429 or why == "ratelimited":
             await asyncio.sleep(to_wait(page.headers.get("retry-after")))
             raise ToolError("slack takes no more for now", code="busy")
@@ -235,7 +239,7 @@ class SlackChannel:
         hint = (
             f"; check channels.slack.{key}" if why in ("invalid_auth", "not_authed", "not_allowed_token_type") else ""
         )
-        scope = f", which needs the scope {told['needed']}" if isinstance(told.get("needed"), str) else ""
+        scope = f", which needs the scope {answer['needed']}" if isinstance(answer.get("needed"), str) else ""
         code = "not_found" if why.endswith("_not_found") else "denied"
         raise ToolError(f"slack refused {method}: {why}{scope}{hint}", code=code)
 
@@ -250,18 +254,18 @@ class SlackChannel:
             more: dict[str, Any] = {"channel": chat, "oldest": last, "limit": _PAGE, **asked}
             for _ in range(_MAX_PAGES):
                 try:
-                    told = await self._ask(method, more)
+                    answer = await self._ask(method, more)
                 except ToolError as error:
                     if error.code not in ("denied", "not_found"):
                         raise
                     log.info("slack: what was missed in %s cannot be read: %s", chat, error)
                     break
-                for each in told["messages"]:
-                    said = self._to_message({**each, "channel": chat, "channel_type": kind})
-                    if said is not None and _is_later(said.id, last):
-                        missed.append(said)
-                        so_far.chats[place][0] = max(so_far.chats[place][0], said.id, key=_to_order)
-                more["cursor"] = (told.get("response_metadata") or {}).get("next_cursor", "")
+                for each in answer["messages"]:
+                    message = self._to_message({**each, "channel": chat, "channel_type": kind})
+                    if message is not None and _is_later(message.id, last):
+                        missed.append(message)
+                        so_far.chats[place][0] = max(so_far.chats[place][0], message.id, key=_to_order)
+                more["cursor"] = (answer.get("response_metadata") or {}).get("next_cursor", "")
                 if not more["cursor"]:
                     break
         return sorted(missed, key=lambda each: _to_order(each.id))
@@ -271,11 +275,11 @@ class SlackChannel:
         payload = envelope.get("payload") or {}
         if envelope.get("type") == "events_api":
             event = payload.get("event") or {}
-            if event.get("type") in ("message", "app_mention") and (said := self._to_message(event)) is not None:
-                place = f"{said.chat}/{said.thread}" if said.thread else said.chat
-                if _is_later(said.id, so_far.chats.get(place, ["0"])[0]):
-                    so_far.note(place, said.id, "im" if said.kind == "dm" else "channel")
-                yield said
+            if event.get("type") in ("message", "app_mention") and (heard := self._to_message(event)) is not None:
+                place = f"{heard.chat}/{heard.thread}" if heard.thread else heard.chat
+                if _is_later(heard.id, so_far.chats.get(place, ["0"])[0]):
+                    so_far.note(place, heard.id, "im" if heard.kind == "dm" else "channel")
+                yield heard
         elif envelope.get("type") == "interactive" and payload.get("type") == "block_actions":
             who, message = payload["user"], payload.get("message") or {}
             for action in payload.get("actions") or ():
@@ -308,9 +312,9 @@ class SlackChannel:
         )  # fmt: skip
 
 
-def _list_files(told: Mapping[str, Any], is_forwarded: bool = False) -> Iterator[Attachment]:
-    for each in told.get("files") or ():
-        is_theirs = is_forwarded or each.get("user", told.get("user")) != told.get("user")
+def _list_files(message: Mapping[str, Any], is_forwarded: bool = False) -> Iterator[Attachment]:
+    for each in message.get("files") or ():
+        is_theirs = is_forwarded or each.get("user", message.get("user")) != message.get("user")
         ref, mime = str(each.get("url_private_download") or each.get("url_private")), str(each.get("mimetype", ""))
         is_spoken = each.get("subtype") == "slack_audio"
         yield Attachment(ref, str(each.get("name", "")), mime, int(each.get("size", 0)), is_spoken, is_theirs)
@@ -374,8 +378,8 @@ def _to_blocks(post: Post) -> Iterator[dict[str, Any]]:
 
 def _show(message: Mapping[str, Any]) -> dict[str, Any]:
     files = [each.get("name", "") for each in message.get("files") or ()]
-    told = {"id": message["ts"], "from": message.get("user") or message.get("bot_id"), "files": files}
-    return {**told, "thread": message.get("thread_ts", ""), "text": _to_plain(str(message.get("text", "")))}
+    row = {"id": message["ts"], "from": message.get("user") or message.get("bot_id"), "files": files}
+    return {**row, "thread": message.get("thread_ts", ""), "text": _to_plain(str(message.get("text", "")))}
 
 
 def _make(settings: Any, way_out: WayOut) -> SlackChannel:

@@ -55,7 +55,7 @@ class TelegramChannel:
             if not updates:
                 continue
             offset = max(int(each["update_id"]) for each in updates) + 1
-            await hear([said for each in updates if (said := self._to_message(each)) is not None], str(offset))
+            await hear([message for each in updates if (message := self._to_message(each)) is not None], str(offset))
             for each in updates:
                 if pressed := each.get("callback_query"):  # else its button goes on turning
                     await self._ask("answerCallbackQuery", {"callback_query_id": pressed["id"]})
@@ -72,12 +72,12 @@ class TelegramChannel:
             keys = [[{"text": each.text, "callback_data": each.data} for each in row] for row in post.buttons]
             body["reply_markup"] = {"inline_keyboard": keys}
         try:
-            told = await (self._upload(post, body) if post.media else self._ask("sendMessage", body))
+            message = await (self._upload(post, body) if post.media else self._ask("sendMessage", body))
         except ToolError as error:
             if error.code in ("timeout", "unavailable"):  # it may have been taken before that
                 raise ConnectionError(str(error)) from error
             raise
-        return str(told["message_id"])
+        return str(message["message_id"])
 
     async def _upload(self, post: Post, body: dict[str, Any]) -> Any:
         """Send a file: a picture and a voice note as such, everything else as a document."""
@@ -122,15 +122,15 @@ class TelegramChannel:
     async def _describe(self, where: Mapping[str, Any]) -> dict[str, Any]:
         """Tell what a chat is, how many are in it and who looks after it."""
         about, count = await self._ask("getChat", where), await self._ask("getChatMemberCount", where)
-        told = {name: about[name] for name in ("title", "description", "username", "type") if about.get(name)}
+        chat = {name: about[name] for name in ("title", "description", "username", "type") if about.get(name)}
         admins = [] if about.get("type") == "private" else await self._ask("getChatAdministrators", where)
         rows = [{"id": str(each["user"]["id"]), "name": _to_name(each["user"])} for each in admins]
-        return {"ok": True, "chat": told, "members": count, "administrators": rows, "source": "message:telegram"}
+        return {"ok": True, "chat": chat, "members": count, "administrators": rows, "source": "message:telegram"}
 
     async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
         """Return a file that came with a message."""
-        told = await self._ask("getFile", {"file_id": attachment.ref})
-        path = str(told.get("file_path", ""))
+        file = await self._ask("getFile", {"file_id": attachment.ref})
+        path = str(file.get("file_path", ""))
         if not re.fullmatch(r"[\w./-]+", path) or ".." in path:
             raise ToolError("telegram gave no place for the file", code="not_found")
         try:
@@ -164,13 +164,13 @@ class TelegramChannel:
             page = await self._http.send("POST", url, headers={"content-type": kind}, body=data, seconds=seconds)
         except ToolError as error:
             raise self._without_token(error) from None
-        told = page.read_json()
-        if isinstance(told, dict) and told.get("ok") is True and "result" in told:
-            return told["result"]
-        told = told if isinstance(told, dict) else {}
-        why = strip_to_line(str(told.get("description", f"status {page.status}")))[:_COMPLAINT_CHARS]
+        answer = page.read_json()
+        if isinstance(answer, dict) and answer.get("ok") is True and "result" in answer:
+            return answer["result"]
+        answer = answer if isinstance(answer, dict) else {}
+        why = strip_to_line(str(answer.get("description", f"status {page.status}")))[:_COMPLAINT_CHARS]
         if page.status == 429:
-            await asyncio.sleep(to_wait((told.get("parameters") or {}).get("retry_after")))
+            await asyncio.sleep(to_wait((answer.get("parameters") or {}).get("retry_after")))
             raise ToolError(f"telegram takes no more for now: {why}", code="busy")
         if page.status >= 500:
             raise ToolError(f"telegram is out of order: {why}", code="unavailable")

@@ -104,24 +104,24 @@ class WebhookChannel:
         if self._hear is None:
             return InboundAnswer(503, "the channel is not at work yet")
         try:
-            told = _WireMessage.model_validate_json(request.body)
-            files = tuple(_to_attachment(each) for each in told.files)
+            message = _WireMessage.model_validate_json(request.body)
+            files = tuple(_to_attachment(each) for each in message.files)
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"])) or "the body"
             return InboundAnswer(400, f"{where}: {error.errors()[0]['msg']}")
         except binascii.Error:
             return InboundAnswer(400, "files: data is base64")
         heard = HeardMessage(
-            id=told.id,
-            chat=told.chat,
-            sender=Sender(id=told.sender.id, name=told.sender.name or None),
-            kind="group" if told.group else "dm",
-            group=told.group,
-            thread=told.thread,
-            text=told.text,
-            forwarded=told.forwarded,
-            pressed=told.pressed,
-            is_for_us=told.mentioned,
+            id=message.id,
+            chat=message.chat,
+            sender=Sender(id=message.sender.id, name=message.sender.name or None),
+            kind="group" if message.group else "dm",
+            group=message.group,
+            thread=message.thread,
+            text=message.text,
+            forwarded=message.forwarded,
+            pressed=message.pressed,
+            is_for_us=message.mentioned,
             attachments=files,
             at=float(stamp),
         )
@@ -131,12 +131,12 @@ class WebhookChannel:
     async def post(self, post: Post, key: str, /) -> str:
         """Post a message; whoever takes it may answer with the id that it has there."""
         key = sha256(key.encode()).hexdigest()[:32]
-        said: dict[str, Any] = {"key": key, "chat": post.chat, "text": post.text}
-        said |= {"thread": post.thread, "replyTo": post.reply_to, "silent": post.silent}
-        said["buttons"] = [[{"text": each.text, "data": each.data} for each in row] for row in post.buttons]
+        payload: dict[str, Any] = {"key": key, "chat": post.chat, "text": post.text}
+        payload |= {"thread": post.thread, "replyTo": post.reply_to, "silent": post.silent}
+        payload["buttons"] = [[{"text": each.text, "data": each.data} for each in row] for row in post.buttons]
         if post.media:
-            said["file"] = await self._pack_file(post)
-        body, stamp = orjson.dumps(said), str(int(self._now()))
+            payload["file"] = await self._pack_file(post)
+        body, stamp = orjson.dumps(payload), str(int(self._now()))
         headers = {"content-type": "application/json", "idempotency-key": key, "x-toolcrib-timestamp": stamp}
         headers["x-toolcrib-signature"] = self._sign(stamp, body)
         try:
@@ -146,8 +146,8 @@ class WebhookChannel:
                 raise ToolError(str(error), code="unavailable") from None
             raise
         if 200 <= page.status < 300:
-            told = page.read_json()
-            return (str(told.get("id") or "")[:256] if isinstance(told, dict) else "") or key
+            answer = page.read_json()
+            return (str(answer.get("id") or "")[:256] if isinstance(answer, dict) else "") or key
         if page.status == 429 or page.status >= 500:
             await asyncio.sleep(to_wait(page.headers.get("retry-after", 0)))
             raise ToolError(f"the webhook answered {page.status}", code="busy")

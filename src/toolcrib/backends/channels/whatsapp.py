@@ -103,15 +103,15 @@ class WhatsAppChannel:
 
     async def post(self, post: Post, key: str, /) -> str:
         """Send the parts of a post; one that was taken is not sent again when another has to wait."""
-        parts, said = await self._to_parts(post), self._said.pop(key, [])
-        for part in parts[len(said) :]:
+        parts, sent = await self._to_parts(post), self._said.pop(key, [])
+        for part in parts[len(sent) :]:
             try:
-                said.append(await self._say({**_address(post.chat), **part}))
+                sent.append(await self._say({**_address(post.chat), **part}))
             except ToolError as error:
                 if error.code in ("busy", "unavailable"):
-                    self._said[key] = said
+                    self._said[key] = sent
                 raise
-        return said[-1]
+        return sent[-1]
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """React to a message."""
@@ -155,13 +155,13 @@ class WhatsAppChannel:
 
     async def identify(self) -> str:
         """Return the number, and the name that people see."""
-        told = await self._ask_number("?fields=display_phone_number,verified_name")
-        return strip_to_line(f"{told.get('display_phone_number', '')} {told.get('verified_name', '')}").strip()
+        number = await self._ask_number("?fields=display_phone_number,verified_name")
+        return strip_to_line(f"{number.get('display_phone_number', '')} {number.get('verified_name', '')}").strip()
 
     async def is_registered(self) -> bool:
         """Tell whether the number was proven, and is connected."""
-        told = await self._ask_number("?fields=code_verification_status,status")
-        return (told.get("code_verification_status"), told.get("status")) == ("VERIFIED", "CONNECTED")
+        number = await self._ask_number("?fields=code_verification_status,status")
+        return (number.get("code_verification_status"), number.get("status")) == ("VERIFIED", "CONNECTED")
 
     async def request_code(self, *, by_voice: bool, language: str) -> None:
         """Have the code sent, or spoken."""
@@ -200,16 +200,20 @@ class WhatsAppChannel:
         mime = guess_type(post.filename)[0] or "application/octet-stream"
         kind = "audio" if mime.startswith("audio/") else _SHOWN.get(mime, "document")
         form = {"messaging_product": "whatsapp", "type": mime}
-        told = await self._ask(
+        upload = await self._ask(
             f"{self._settings.phone_number_id}/media", *pack_form(form, "file", post.filename, data, mime)
         )
         named = {"filename": post.filename} if kind == "document" else {}
-        return kind, {"id": str(told["id"]), **named, **({"voice": True} if post.is_voice and kind == "audio" else {})}
+        return kind, {
+            "id": str(upload["id"]),
+            **named,
+            **({"voice": True} if post.is_voice and kind == "audio" else {}),
+        }
 
     async def _say(self, body: Mapping[str, Any]) -> str:
         try:
-            told = await self._ask_number("/messages", body)
-            return str(told["messages"][0]["id"])
+            answer = await self._ask_number("/messages", body)
+            return str(answer["messages"][0]["id"])
         except ToolError as error:
             if error.code == "timeout" or error.source:  # it may have been taken before that
                 raise ConnectionError(str(error)) from error
@@ -231,11 +235,11 @@ class WhatsAppChannel:
         page = await self._http.send(
             "POST" if kind else "GET", f"{self._base}/{path}", headers=headers, body=body, seconds=seconds
         )
-        told = page.read_json()
-        if page.status == 200 and isinstance(told, dict):
+        answer = page.read_json()
+        if page.status == 200 and isinstance(answer, dict):
             self._refusals = 0
-            return told
-        error = told.get("error") if isinstance(told, dict) else None
+            return answer
+        error = answer.get("error") if isinstance(answer, dict) else None
         raise await self._read_refusal(page, error if isinstance(error, dict) else {})
 
     async def _read_refusal(self, page: Page, error: Mapping[str, Any]) -> ToolError:
@@ -254,8 +258,8 @@ class WhatsAppChannel:
 
 def read_notice(body: bytes, number: str) -> Iterator[HeardMessage]:
     """Yield what was written to a number, of all that one request tells; what became of our own is only logged."""
-    told = orjson.loads(body)
-    changes = [change for entry in told.get("entry") or () for change in entry.get("changes") or ()]
+    notice = orjson.loads(body)
+    changes = [change for entry in notice.get("entry") or () for change in entry.get("changes") or ()]
     for value in (each.get("value") or {} for each in changes if each.get("field") == "messages"):
         about = value.get("metadata") or {}
         if about.get("phone_number_id") != number:

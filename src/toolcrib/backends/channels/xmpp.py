@@ -78,16 +78,18 @@ class XmppChannel:
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
         """Sign in, go into the rooms, read what was missed, and hear what is written."""
-        told = self._settings
+        settings = self._settings
         domain = self._bare.rpartition("@")[2]
-        reader, writer = await self._way_out.dial_own(told.host or domain, told.port or _PORT)
+        reader, writer = await self._way_out.dial_own(settings.host or domain, settings.port or _PORT)
         stream = XmppStream(reader, writer)
-        nick = told.nick or self._bare.partition("@")[0]
-        wanted = (each.strip().lower() for each in (*told.join, *told.groups))
+        nick = settings.nick or self._bare.partition("@")[0]
+        wanted = (each.strip().lower() for each in (*settings.join, *settings.groups))
         self._rooms = {each: RoomState(nick) for each in wanted if "@" in each}
         self._cursor = orjson.loads(cursor) if cursor else {}
         try:
-            await stream.sign_in(self._bare, told.password, _RESOURCE, None if told.tls is False else self._trust())
+            await stream.sign_in(
+                self._bare, settings.password, _RESOURCE, None if settings.tls is False else self._trust()
+            )
             self._stream = stream
             async with asyncio.TaskGroup() as group:
                 group.create_task(stream.pump())
@@ -258,11 +260,11 @@ class XmppChannel:
             place = place if place in self._rooms else ""
             ids = {each.get("by", "").lower(): each.get("id", "") for each in stanza.iter("{urn:xmpp:sid:0}stanza-id")}
             id = ids.get(place or self._bare, "") if place in self._archives else ""
-            said = self._to_message(stanza, id, is_live=True)
+            message = self._to_message(stanza, id, is_live=True)
             if id:
                 self._cursor[place] = id
-            if said is not None or id:
-                await hear([said] if said is not None else [], self._to_cursor())
+            if message is not None or id:
+                await hear([message] if message is not None else [], self._to_cursor())
 
     def _note_presence(self, stanza: Element) -> None:
         room, _, nick = stanza.get("from", "").partition("/")
@@ -379,9 +381,9 @@ class XmppChannel:
         put, get = slot.find(f".//{{{_UPLOAD}}}put"), slot.find(f".//{{{_UPLOAD}}}get")
         if put is None or get is None:
             raise ToolError("the XMPP server gave no place for the file", code="unavailable")
-        told = ((each.get("name", ""), (each.text or "").strip()) for each in put.iter(f"{{{_UPLOAD}}}header"))
+        pairs = ((each.get("name", ""), (each.text or "").strip()) for each in put.iter(f"{{{_UPLOAD}}}header"))
         self._files_at = _origin(get.get("url", ""))
-        headers = {name: re.sub(r"[\r\n]", "", value) for name, value in told if name.lower() in _HEADERS}
+        headers = {name: re.sub(r"[\r\n]", "", value) for name, value in pairs if name.lower() in _HEADERS}
         return put.get("url", ""), headers, get.get("url", "")
 
     def _way_to(self, url: str) -> Http:

@@ -187,12 +187,12 @@ class XmppStream:
         else:
             raise ToolError("the XMPP server offers no way to sign in that is safe", code="denied")
         self.send(make_element("auth", SASL, base64.b64encode(first).decode(), mechanism=name))
-        while not is_named(told := await self._next(), "success", SASL):
-            if proof is None or not is_named(told, "challenge", SASL):
+        while not is_named(stanza := await self._next(), "success", SASL):
+            if proof is None or not is_named(stanza, "challenge", SASL):
                 raise ToolError("the XMPP server does not know this password; check channels.xmpp", code="denied")
-            answer = proof.answer(_decode(told.text))
+            answer = proof.answer(_decode(stanza.text))
             self.send(make_element("response", SASL, base64.b64encode(answer.encode()).decode()))
-        if proof is not None and not proof.is_shown(_decode(told.text)):
+        if proof is not None and not proof.is_shown(_decode(stanza.text)):
             raise ToolError("the XMPP server could not prove that it knows us", code="denied")
 
     # Read
@@ -277,12 +277,12 @@ class ScramProof:
 
     def answer(self, challenge: str) -> str:
         """Return what is said to a challenge."""
-        told = _read_pairs(challenge)
-        rounds = told.get("i", "")
-        if not told.get("r", "").startswith(self._nonce) or not rounds.isdigit() or not 4096 <= int(rounds) <= 10**6:
+        pairs = _read_pairs(challenge)
+        rounds = pairs.get("i", "")
+        if not pairs.get("r", "").startswith(self._nonce) or not rounds.isdigit() or not 4096 <= int(rounds) <= 10**6:
             raise ToolError("the XMPP server asked for a proof that is none", code="denied")
-        salted = hashlib.pbkdf2_hmac(self._algorithm, self._password, base64.b64decode(told.get("s", "")), int(rounds))
-        final = f"c=biws,r={told['r']}"
+        salted = hashlib.pbkdf2_hmac(self._algorithm, self._password, base64.b64decode(pairs.get("s", "")), int(rounds))
+        final = f"c=biws,r={pairs['r']}"
         signed = f"{self._bare},{challenge},{final}".encode()
         key = self._sign(salted, b"Client Key")
         signature = self._sign(hashlib.new(self._algorithm, key).digest(), signed)
@@ -292,8 +292,8 @@ class ScramProof:
 
     def is_shown(self, final: str) -> bool:
         """Tell whether the server knows the password, too."""
-        told = _read_pairs(final).get("v", "")
-        return bool(self._shown) and hmac.compare_digest(told, base64.b64encode(self._shown).decode())
+        signature = _read_pairs(final).get("v", "")
+        return bool(self._shown) and hmac.compare_digest(signature, base64.b64encode(self._shown).decode())
 
     def _sign(self, key: bytes, data: bytes) -> bytes:
         return hmac.new(key, data, self._algorithm).digest()
