@@ -68,7 +68,7 @@ def read_header(value: Any, header: Header, keys: "Mapping[str, _Read]") -> dict
         one = f"one file declares one {header.what.split()[1]}, as a mapping with its name"
         header.say((), f"the header is {_kind_of(value)}; {one}")
         return {}
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, each in value.items():
         if key in _ELSEWHERE:
             header.say((key,), f"{key}: {_ELSEWHERE[key]}")
@@ -77,66 +77,66 @@ def read_header(value: Any, header: Header, keys: "Mapping[str, _Read]") -> dict
             hint = f"write {close[0]!r}" if close else f"there are {', '.join(keys)}"
             header.say((key,), f"nothing is called {key[:40]!r} here; {hint}")
         else:
-            keys[key](key, each, header, said)
+            keys[key](key, each, header, values)
     for needed in ("name", "description"):
         if needed not in value:
             header.say((), f"{needed} is missing; write it")
-    return said
+    return values
 
 
 _Read = Callable[[str, Any, Header, dict[str, Any]], None]
 
 
-def _kind(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+def _kind(key: str, value: Any, header: Header, values: dict[str, Any]) -> None:
     if value == "remote":
         header.say((key,), f"kind: remote: {_NO_REMOTE}")
     elif value != "local":
         header.say((key,), f"kind: should be local, not {value!r}")
 
 
-def _name(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+def _name(key: str, value: Any, header: Header, values: dict[str, Any]) -> None:
     if not isinstance(value, str) or canonical(value) != value:
         header.say((key,), f"name: {value!r} is none; a name is 1 to 64 of a-z, 0-9, _ and -")
     else:
-        said["name"] = value
+        values["name"] = value
 
 
 def _text(own: str) -> _Read:
-    def read(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+    def read(key: str, value: Any, header: Header, values: dict[str, Any]) -> None:
         if not isinstance(value, str):
             header.say((key,), f"{key}: should be text, not {_kind_of(value)}")
         elif not value.strip():
             header.say((key,), f"{key}: is blank; write it, or leave the key out")
         else:
-            said[own] = value
+            values[own] = value
 
     return read
 
 
 def _whole(own: str, times: int = 1) -> _Read:
-    def read(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+    def read(key: str, value: Any, header: Header, values: dict[str, Any]) -> None:
         if type(value) is not int or value < 1:
             header.say((key,), f"{key}: should be a whole number above 0, not {value!r}")
         else:
-            said[own] = value * times
+            values[own] = value * times
 
     return read
 
 
-def _tools(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+def _tools(key: str, value: Any, header: Header, values: dict[str, Any]) -> None:
     if not isinstance(value, list):
         header.say((key,), f"tools: should be a list of names, groups and globs, not {_kind_of(value)}")
         return
     for at, entry in enumerate(value):
         if not isinstance(entry, str) or not entry.strip():
             header.say((key, at), f"tools: {entry!r} names no tool; write a name, a group or a glob")
-    said["tools"] = tuple(value)
+    values["tools"] = tuple(value)
 
 
 def _table(check: Callable[[Mapping[str, Any], str], Any]) -> _Read:
-    def read(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
+    def read(key: str, value: Any, header: Header, values: dict[str, Any]) -> None:
         if _is_declared(key, value, header, check):
-            said[key] = value
+            values[key] = value
 
     return read
 
@@ -188,8 +188,8 @@ _KEYS: Mapping[str, _Read] = {
 }
 
 
-def _read_allowed_tools(key: str, value: Any, header: Header, said: dict[str, Any]) -> None:
-    _tools(key, value.replace(",", " ").split() if isinstance(value, str) else value, header, said)
+def _read_allowed_tools(key: str, value: Any, header: Header, values: dict[str, Any]) -> None:
+    _tools(key, value.replace(",", " ").split() if isinstance(value, str) else value, header, values)
 
 
 # What may stand in a SKILL.md; a key that nobody knows may be meant to limit something, so it is not passed over.
@@ -299,12 +299,12 @@ def read_agent_text(text: str, header: Header, parse: Parse) -> agents.Agent | N
     front = _read_front(text, header, parse)
     if front is None:
         return None
-    said = read_header(front[0], header, _KEYS)
+    values = read_header(front[0], header, _KEYS)
     if not front[1]:
         header.say((), "the prompt is missing; write it under the header", line=front[2])
     if header.complaints:
         return None
-    return _make_agent({**said, "prompt": front[1]}, header)
+    return _make_agent({**values, "prompt": front[1]}, header)
 
 
 def _read_front(text: str, header: Header, parse: Parse) -> tuple[Any, str, int] | None:
@@ -312,8 +312,10 @@ def _read_front(text: str, header: Header, parse: Parse) -> tuple[Any, str, int]
     cut = _split_header(text.replace("\r\n", "\n").split("\n"))
     if cut is None:
         after = "prompt" if header.what == "an agent" else "text"
-        said = f"a file of {header.what} starts with {_MARK}, its keys and another {_MARK}; the {after} comes after"
-        header.say((), said)
+        complaint = (
+            f"a file of {header.what} starts with {_MARK}, its keys and another {_MARK}; the {after} comes after"
+        )
+        header.say((), complaint)
         return None
     try:
         # an empty line stands for the mark, so that the lines of the header are those of the file
@@ -326,10 +328,10 @@ def _read_front(text: str, header: Header, parse: Parse) -> tuple[Any, str, int]
     return value, *cut[1:]
 
 
-def _make_agent(said: Mapping[str, Any], header: Header) -> agents.Agent | None:
+def _make_agent(values: Mapping[str, Any], header: Header) -> agents.Agent | None:
     key = "name"
     try:
-        agent = agents.Agent(**said)
+        agent = agents.Agent(**values)
         # a file is judged when it is read: a pattern that is none would else be found by the first call
         for key, shape in (("inputs", agents.inputs_shape(agent)), ("output", agents.completion_shape(agent))):  # noqa: B007  told below
             check_of_schema(shape.schema)

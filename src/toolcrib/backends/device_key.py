@@ -54,8 +54,8 @@ class DeviceKey:
             "scopes": params.get("scopes"), "signedAtMs": at, "token": params["auth"]["token"], "nonce": nonce,
         }  # fmt: skip
         signature = self._key.sign(device_payload(words).encode())
-        told = {"id": self.id, "publicKey": _encode(self.public), "signature": _encode(signature)}
-        return {**told, "signedAt": at, "nonce": nonce}
+        proof = {"id": self.id, "publicKey": _encode(self.public), "signature": _encode(signature)}
+        return {**proof, "signedAt": at, "nonce": nonce}
 
     def _write(self) -> None:
         held = {"key": base64.b64encode(self._key.private_bytes_raw()).decode(), "tokens": self._tokens}

@@ -201,10 +201,10 @@ class GatewayLink:
                 continue
             frame = orjson.loads(text)
             if frame["type"] == "event":
-                told = frame.get("payload")
-                if frame["event"] == "progress" and (waits := self._asked.get(told["id"])) and waits.progress:
-                    waits.progress(told["part"])
-                self._tell(frame["event"], told)
+                payload = frame.get("payload")
+                if frame["event"] == "progress" and (waits := self._asked.get(payload["id"])) and waits.progress:
+                    waits.progress(payload["part"])
+                self._tell(frame["event"], payload)
             elif (asked := self._asked.get(frame["id"])) is not None and not asked.answer.done():
                 self._take(asked, frame)
         raise ConnectionClosed(None, None)

@@ -136,24 +136,24 @@ class FoundPlugin:
 
     def _check_tool(self, tool: Tool, declared: Mapping[str, Tool]) -> Tool:
         """Return the tool with what policy reads taken from the manifest, so that explain and a call say the same."""
-        said = declared.get(tool.name)
-        if said is None:
+        stated = declared.get(tool.name)
+        if stated is None:
             raise PluginError(
                 f"plugin {self.id!r} brings a tool {tool.name!r} that its manifest does not declare; "
                 f"add it to `tools` in {self.where}"
             )
-        for unsaid in _unsaid(tool, said):
+        for unsaid in _unsaid(tool, stated):
             raise PluginError(
                 f"plugin {self.id!r}: the tool {tool.name!r} has {unsaid}, and its manifest does not say so; "
                 f"add it in {self.where}"
             )
         return replace(
             tool,
-            effects=said.effects,
-            group=said.group,
-            optional=said.optional,
-            owner_only=said.owner_only,
-            requires=said.requires,
+            effects=stated.effects,
+            group=stated.group,
+            optional=stated.optional,
+            owner_only=stated.owner_only,
+            requires=stated.requires,
         )
 
     def check_config(self, config: Mapping[str, Any]) -> None:
@@ -174,15 +174,15 @@ class FoundPlugin:
             )
 
 
-def _unsaid(tool: Tool, said: Tool) -> Iterator[str]:
+def _unsaid(tool: Tool, stated: Tool) -> Iterator[str]:
     """Yield what the tool's own code says and its manifest does not: a manifest may be stricter, never looser."""
-    yield from (f"effect {effect!r}" for effect in sorted(tool.effects - said.effects))
-    yield from (f"requirement {need!r}" for need in tool.requires if need not in said.requires)
-    if tool.group not in (None, said.group):
+    yield from (f"effect {effect!r}" for effect in sorted(tool.effects - stated.effects))
+    yield from (f"requirement {need!r}" for need in tool.requires if need not in stated.requires)
+    if tool.group not in (None, stated.group):
         yield f"group {tool.group!r}"
-    if tool.owner_only and not said.owner_only:
+    if tool.owner_only and not stated.owner_only:
         yield "ownerOnly"
-    if tool.optional and not said.optional:
+    if tool.optional and not stated.optional:
         yield "optional"
 
 

@@ -132,8 +132,8 @@ class Sensors:
             "see that an X server runs there and that this user may connect to it",
         )
         encoded = await self._film(source, duration, "-r", str(rate))  # as many also where the screen is slow
-        told = {"durationMs": duration, "fps": rate, "screenIndex": 0, "hasAudio": False}
-        return {"format": "mp4", "base64": encoded, **told}
+        facts = {"durationMs": duration, "fps": rate, "screenIndex": 0, "hasAudio": False}
+        return {"format": "mp4", "base64": encoded, **facts}
 
     async def notify(self, title: str, body: str = "", priority: str = "active") -> None:
         """Show a notification on the desktop; what is too long for one is cut."""
@@ -200,8 +200,8 @@ class Sensors:
         except ToolError:
             remedy = f"install the Debian package {_PACKAGES[program]}"
             raise ToolError(f"{program} is not installed here; {remedy}", code="unavailable") from None
-        with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as said:
-            fds = {"stdin": nothing.fileno(), "out": out.fileno(), "err": said.fileno()}
+        with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as errors:
+            fds = {"stdin": nothing.fileno(), "out": out.fileno(), "err": errors.fileno()}
             spawn = Spawn(program=path, argv=(program, *words), env=env, fds=fds, seconds=seconds)
             ended = await run_to_end(self._supervisor, spawn)
             if ended.reason == "exit" and ended.code == 0:
@@ -209,8 +209,8 @@ class Sensors:
             if ended.reason == "timeout":
                 remedy = "try again, or look at what hangs"
                 raise ToolError(f"{program} took longer than {seconds:.1f} s and was ended; {remedy}", code="timeout")
-            said.seek(max(0, os.fstat(said.fileno()).st_size - _TAIL_BYTES))
-            return _find_reason(said.read().decode(errors="replace")) or f"{program} was ended ({ended.reason})"
+            errors.seek(max(0, os.fstat(errors.fileno()).st_size - _TAIL_BYTES))
+            return _find_reason(errors.read().decode(errors="replace")) or f"{program} was ended ({ended.reason})"
 
 
 def _clamp(name: str, value: object, low: int, high: int) -> float:
@@ -227,8 +227,8 @@ def _shorten(text: str, most: int) -> str:
 def _find_reason(text: str) -> str:
     """Return the last line in which a part of the program says what went wrong, else the last line."""
     lines = [line for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if _COMPONENT.match(line)] or lines
-    return escape(_COMPONENT.sub("", told[-1]).strip(" .")[:_LINE_CHARS]) if told else ""
+    reasons = [line for line in lines if _COMPONENT.match(line)] or lines
+    return escape(_COMPONENT.sub("", reasons[-1]).strip(" .")[:_LINE_CHARS]) if reasons else ""
 
 
 def _read_name(device: str) -> str:

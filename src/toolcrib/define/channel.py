@@ -339,7 +339,7 @@ class MessageStore(Protocol):
     async def outgoing(self, channel: str, /) -> tuple[KeptPost, ...]:
         """Return the posts that wait, and those that were being sent, oldest first."""
 
-    async def move_post(self, number: int, to: PostState, /, told: str = "") -> None:
+    async def move_post(self, number: int, to: PostState, /, detail: str = "") -> None:
         """Note how far a post is; `told` is its id there, or why it failed."""
 
     async def find_button(self, channel: str, chat: str, data: str, /) -> str:

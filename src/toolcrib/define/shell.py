@@ -86,14 +86,14 @@ class CommandEnded:
 
     def sentence(self) -> str:
         """Return what a person would say about it."""
-        told = {
+        text = {
             "exit": f"exited with code {self.code}",
             "signal": f"was ended by signal {signal_name(self.signal or 0)}",
             "timeout": f"was still running after {self.duration:.{int(self.duration < 10)}f} s and was ended",
             "stop": "was stopped",
             "lost": "was ended, because the process that watched over it was",
         }[self.reason]
-        return told + self.addendum()
+        return text + self.addendum()
 
     def addendum(self) -> str:
         """Return what else there is to say, to be put behind a sentence; mostly nothing."""
@@ -145,7 +145,7 @@ class RunningCommand(Protocol):
     async def whole(self) -> Whole:
         """Return what was printed from the beginning, up to `Limits.whole`."""
 
-    def watch(self, told: Callable[[bytes], None]) -> Callable[[], None]:
+    def watch(self, listener: Callable[[bytes], None]) -> Callable[[], None]:
         """Call `told` with new output as it comes; return what ends that. It must be quick."""
 
     async def write(self, data: bytes) -> None:

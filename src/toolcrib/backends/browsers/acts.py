@@ -59,27 +59,27 @@ def milliseconds(args: _Json) -> float:
 
 def read_number(args: _Json, name: str) -> int | None:
     """Return a whole number that is not negative, None where there is none."""
-    said = args.get(name)
-    if said is None:
+    value = args.get(name)
+    if value is None:
         return None
-    if not isinstance(said, (int, float)) or not math.isfinite(said):
-        raise ToolError(f"{name} is a number, not {str(said)[:64]!r}", code="bad_arguments")
-    return int(min(max(said, 0), _MAX_NUMBER))
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ToolError(f"{name} is a number, not {str(value)[:64]!r}", code="bad_arguments")
+    return int(min(max(value, 0), _MAX_NUMBER))
 
 
 def _list(args: _Json, name: str) -> list[Any]:
-    said = args.get(name)
-    return list(said) if isinstance(said, (list, tuple)) else []
+    value = args.get(name)
+    return list(value) if isinstance(value, (list, tuple)) else []
 
 
 async def find_element(page: "Page", args: _Json, name: str = "ref") -> "Locator":
     """Return the element that a ref names, or a selector in `element`; ToolError when it is not there now."""
-    said = args.get(name)
-    if not said and name == "ref" and args.get("element"):
+    value = args.get(name)
+    if not value and name == "ref" and args.get("element"):
         return page.locator(str(args["element"])).first
-    ref = parse_role_ref(str(said or ""), frames=True)
+    ref = parse_role_ref(str(value or ""), frames=True)
     if ref is None:
-        what = f"{name} is missing" if not said else f"{str(said)[:64]!r} is no ref"
+        what = f"{name} is missing" if not value else f"{str(value)[:64]!r} is no ref"
         raise ToolError(f"{what}; a snapshot gives every element one, like e12", code="bad_arguments")
     found = page.locator(f"aria-ref={ref}")
     if not await found.count():
@@ -157,18 +157,18 @@ async def _wait(page: "Page", args: _Json) -> None:
         await asyncio.sleep(min(pause, limit) / 1000)
         waits += 1
     for name, state in (("text", "visible"), ("textGone", "hidden"), ("selector", "visible")):
-        if said := args.get(name):
-            at = page.locator(str(said)) if name == "selector" else page.get_by_text(str(said))
+        if value := args.get(name):
+            at = page.locator(str(value)) if name == "selector" else page.get_by_text(str(value))
             await at.first.wait_for(state=state, timeout=limit)  # type: ignore[arg-type]  # one of the two above
             waits += 1
-    if said := args.get("url"):
-        await page.wait_for_url(str(said), timeout=limit, wait_until="commit")
+    if value := args.get("url"):
+        await page.wait_for_url(str(value), timeout=limit, wait_until="commit")
         waits += 1
-    if said := args.get("loadState"):
-        await page.wait_for_load_state(said, timeout=limit)
+    if value := args.get("loadState"):
+        await page.wait_for_load_state(value, timeout=limit)
         waits += 1
-    if said := args.get("fn"):
-        await page.wait_for_function(str(said), timeout=limit)
+    if value := args.get("fn"):
+        await page.wait_for_function(str(value), timeout=limit)
         waits += 1
     if not waits:
         what = "wait needs timeMs, text, textGone, selector, url, loadState or fn"
@@ -180,15 +180,15 @@ async def _evaluate(page: "Page", args: _Json) -> dict[str, Any]:
     if not (code := str(args.get("fn") or "").strip().rstrip(";")):
         raise ToolError("evaluate needs fn, like () => document.title", code="bad_arguments")
     written = _WRITE.replace("CODE", code)
-    told = await ((await find_element(page, args)).evaluate(written) if args.get("ref") else page.evaluate(written))
-    if not isinstance(told, str):
+    result = await ((await find_element(page, args)).evaluate(written) if args.get("ref") else page.evaluate(written))
+    if not isinstance(result, str):
         what = f"the script returned more than {_VALUE_CHARS:,} characters of JSON; have it return less"
         raise ToolError(what, code="too_large")
     try:
-        value = orjson.loads(told)
+        value = orjson.loads(result)
         orjson.dumps(value)
     except (ValueError, TypeError):  # nested too deep, or half a character: then it stays text
-        value = told
+        value = result
     return {"result": value}
 
 
@@ -213,8 +213,8 @@ async def read_response(page: "Page", args: _Json) -> dict[str, Any]:
     if length.isdecimal() and int(length) > MAX_MOVED_BYTES:
         raise ToolError(f"the body is larger than {MAX_MOVED_BYTES >> 20} MB", code="too_large")
     body = "" if length == "0" else (await found.body()).decode(errors="replace")  # of nothing, Chromium knows nothing
-    told = {"url": cut_url(found.url), "status": found.status, "headers": dict(found.headers)}
-    return {"response": {**told, "body": body[:most], "truncated": len(body) > most}}
+    head = {"url": cut_url(found.url), "status": found.status, "headers": dict(found.headers)}
+    return {"response": {**head, "body": body[:most], "truncated": len(body) > most}}
 
 
 def read_files(args: _Json) -> list[Any]:

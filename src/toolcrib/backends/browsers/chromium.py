@@ -156,8 +156,8 @@ class _Running:
 
     async def take_in(self, place: GuardedContext) -> None:
         """Learn what Chromium calls the context that was made last, and which it has no more."""
-        told = (await self.session.send("Target.getBrowserContexts"))["browserContextIds"]
-        self.places = {id: self.places.get(id, place) for id in told}
+        ids = (await self.session.send("Target.getBrowserContexts"))["browserContextIds"]
+        self.places = {id: self.places.get(id, place) for id in ids}
 
     async def hold(self, paused: Mapping[str, Any]) -> None:
         """Let a navigation go on, or end where it began."""

@@ -68,9 +68,9 @@ class PageSet:
         seconds = milliseconds(args) / 1000
         async with self._turn, self._in_words(args, seconds):
             before = self._current
-            told: dict[str, Any] = await self._verbs[verb](args)
-            tab = self._tabs.get(str(told.get("targetId"))) or (before if before in self._tabs.values() else None)
-            return {"ok": True, **told, **(tab.take_news() if tab and verb != "download" else {})}
+            result: dict[str, Any] = await self._verbs[verb](args)
+            tab = self._tabs.get(str(result.get("targetId"))) or (before if before in self._tabs.values() else None)
+            return {"ok": True, **result, **(tab.take_news() if tab and verb != "download" else {})}
 
     async def capture(self, url: str, size: _Json) -> bytes:
         """Return a picture of what an address shows, in a window of this size; no tab is left of it."""
@@ -159,25 +159,25 @@ class PageSet:
         old = self._find(args) if self._tabs else None
         if old is None or old.origin != self._private_origin(url):
             return await self._go_anew(url, args, old)
-        told = await self._go(old, url, args)
+        result = await self._go(old, url, args)
         self._current = old
-        return told
+        return result
 
     async def _go_anew(self, url: str, args: _Json, old: Tab | None = None) -> dict[str, Any]:
         """Go to an address in a new tab, which takes the place of another once it is there."""
         tab = await self._new_tab(url, is_one_more=old is None)
         try:
-            told = await self._go(tab, url, args)
+            result = await self._go(tab, url, args)
         except BaseException:
             await self._drop(tab)
             raise
         if old is not None:
             del self._tabs[tab.id]
-            tab.id = told["targetId"] = old.id
+            tab.id = result["targetId"] = old.id
             self._tabs[tab.id] = tab
             await old.page.close()
         self._current = tab
-        return told
+        return result
 
     async def _focus(self, args: _Json) -> dict[str, Any]:
         self._current = tab = self._find(args)
@@ -271,15 +271,15 @@ class PageSet:
         try:
             found = await page.goto(_check_url(url), wait_until="commit", timeout=milliseconds(args))
         except Error as error:
-            said = str(error)
-            if "net::ERR_ABORTED" in said and stopped:
+            text = str(error)
+            if "net::ERR_ABORTED" in text and stopped:
                 raise stopped.pop() from None
-            if "net::ERR_" in said:
+            if "net::ERR_" in text:
                 with suppress(Error):  # the page that says so comes behind it, and would be in the way of the next
                     await page.wait_for_url(_is_failure, wait_until="commit", timeout=_FAILURE_SECONDS * 1000)
                 known = refused.get(_place_of(url)) or next(reversed(refused.values()), None)
-                raise known if known and "ERR_TUNNEL" in said else error from None
-            if "Download is starting" not in said and "interrupted by another navigation" not in said:
+                raise known if known and "ERR_TUNNEL" in text else error from None
+            if "Download is starting" not in text and "interrupted by another navigation" not in text:
                 raise
         if no := refused.get(_place_of(found.url if found else page.url)):
             await page.goto("about:blank")
@@ -297,8 +297,8 @@ class PageSet:
 
     async def _console(self, args: _Json) -> dict[str, Any]:
         tab, level = self._find(args), args.get("level")
-        said = [each for each in tab.read_notes("console") if not level or each["level"] == level]
-        return {"targetId": tab.id, "url": tab.url, "messages": said, "errors": tab.read_notes("errors")}
+        messages = [each for each in tab.read_notes("console") if not level or each["level"] == level]
+        return {"targetId": tab.id, "url": tab.url, "messages": messages, "errors": tab.read_notes("errors")}
 
     async def _errors(self, args: _Json) -> dict[str, Any]:
         tab = self._find(args)
@@ -326,8 +326,8 @@ class PageSet:
 
     async def _do(self, act: Act, args: _Json) -> dict[str, Any]:
         tab = self._find(args)
-        told = await act(tab.page, args)
-        return {"targetId": tab.id, "url": tab.url, **(told or {})}
+        result = await act(tab.page, args)
+        return {"targetId": tab.id, "url": tab.url, **(result or {})}
 
     async def _dialog(self, args: _Json) -> dict[str, Any]:
         tab = self._find(args)
@@ -337,19 +337,19 @@ class PageSet:
     async def _upload(self, args: _Json) -> dict[str, Any]:
         """Give files to an input, to the chooser that a click opens, or to the next one that opens."""
         tab, files = self._find(args), read_files(args)
-        told = {"targetId": tab.id, "url": tab.url, "files": [each["name"] for each in files]}
+        report = {"targetId": tab.id, "url": tab.url, "files": [each["name"] for each in files]}
         if named := args.get("inputRef") or args.get("element"):
             at = await find_element(tab.page, {"ref": args.get("inputRef"), "element": args.get("element")})
             await at.set_input_files(files)
-            return told | {"input": str(named)[:64]}
+            return report | {"input": str(named)[:64]}
         if args.get("ref"):
             at = await find_element(tab.page, args)
             async with tab.page.expect_file_chooser(timeout=milliseconds(args)) as chooser:
                 await at.click(timeout=milliseconds(args))
             await (await chooser.value).set_files(files)
-            return told
+            return report
         tab.page.once("filechooser", lambda chooser: give_files(chooser, files))
-        return told | {"armed": True}
+        return report | {"armed": True}
 
     async def _download(self, args: _Json) -> dict[str, Any]:
         """Return the file that a click brings, that was begun already, or that comes next."""
@@ -374,8 +374,8 @@ class PageSet:
             tab.download = None
             await found.cancel()
             await found.delete()
-        told = {"targetId": tab.id, "url": cut_url(found.url), "name": found.suggested_filename[:255]}
-        return told | {"base64": to_base64(data)}
+        report = {"targetId": tab.id, "url": cut_url(found.url), "name": found.suggested_filename[:255]}
+        return report | {"base64": to_base64(data)}
 
 
 class ChromiumPages:
@@ -393,12 +393,12 @@ class ChromiumPages:
     def describe(self) -> dict[str, Any]:
         """Tell which Chromium it is, and whether it runs; or why there is none."""
         named, headless = self._chromium.launch()
-        told: dict[str, Any] = {"running": self._chromium.is_running, "headless": headless}
+        status: dict[str, Any] = {"running": self._chromium.is_running, "headless": headless}
         try:
-            told |= {"executablePath": self._chromium.find_executable(named), "version": self._chromium.version}
+            status |= {"executablePath": self._chromium.find_executable(named), "version": self._chromium.version}
         except ToolError as error:
-            told["detectError"] = str(error)
-        return told
+            status["detectError"] = str(error)
+        return status
 
     def open(self, profile: str, *, keeps: bool) -> PageSet:
         """Return a new page set with what is kept of a profile; Chromium starts when it is first used."""
@@ -457,10 +457,10 @@ def _place_of(url: str) -> tuple[str, int]:
 
 
 def _need(args: _Json, *names: str) -> str:
-    said = next((args[name] for name in names if args.get(name)), None)
-    if not isinstance(said, str):
+    value = next((args[name] for name in names if args.get(name)), None)
+    if not isinstance(value, str):
         raise ToolError(f"{names[0]} is missing; name an address like https://example.com", code="bad_arguments")
-    return said
+    return value
 
 
 def _check_preview(args: _Json, origin: str) -> None:

@@ -123,8 +123,8 @@ def build_role_snapshot(outline: str, wanted: Narrowing) -> RoleSnapshot:
         if ref:
             nth = {"nth": number} if many[same] > 1 else {}
             refs[ref] = {"role": each.role, **({"name": each.name} if each.name else {}), **nth}
-        said = each.render(ref, number)
-        lines.append((f"- {said.removesuffix(':')}" if wanted.interactive else f"{'  ' * each.depth}- {said}", each))
+        entry = each.render(ref, number)
+        lines.append((f"- {entry.removesuffix(':')}" if wanted.interactive else f"{'  ' * each.depth}- {entry}", each))
     if wanted.compact and not wanted.interactive:
         lines = _drop_empty(lines)
     text = "\n".join(line for line, _ in lines)

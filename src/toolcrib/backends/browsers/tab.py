@@ -69,8 +69,8 @@ class Tab:
             self.page.remove_listener("response", self._note_response)
             self.page.remove_listener("requestfailed", self._note_failure)
 
-    def _note_console(self, said: "ConsoleMessage") -> None:
-        self.console.append({"level": said.type, "text": said.text[:NOTE_CHARS]})
+    def _note_console(self, message: "ConsoleMessage") -> None:
+        self.console.append({"level": message.type, "text": message.text[:NOTE_CHARS]})
         self._count()
 
     def _note_response(self, found: "Response") -> None:
@@ -85,8 +85,8 @@ class Tab:
 
     async def _answer_dialog(self, dialog: "Dialog") -> None:
         (accepts, text), self.answer = self.answer or (dialog.type == "beforeunload", ""), None
-        told = {"type": dialog.type, "message": dialog.message[:NOTE_CHARS], "accepted": accepts}
-        self.dialogs.append(told)
+        row = {"type": dialog.type, "message": dialog.message[:NOTE_CHARS], "accepted": accepts}
+        self.dialogs.append(row)
         with suppress(load_errors()[0]):  # the page may be gone; what is raised here, another call would hear
             await (dialog.accept(text) if accepts else dialog.dismiss())
 

@@ -44,15 +44,15 @@ async def take_snapshot(tab: Tab, args: _Json) -> dict[str, Any]:
         depth=_EFFICIENT_DEPTH if is_efficient and args.get("depth") is None else read_number(args, "depth"),
     )
     outline = await _read_outline(tab, args)
-    told: dict[str, Any] = {"targetId": tab.id, "url": tab.url}
+    view: dict[str, Any] = {"targetId": tab.id, "url": tab.url}
     if args.get("format", args.get("snapshotFormat")) == "aria":
         most = min(read_number(args, "limit") or _NODES, _MAX_NODES)
-        return told | {"format": "aria", "nodes": list_nodes(outline, most)}
+        return view | {"format": "aria", "nodes": list_nodes(outline, most)}
     most = read_number(args, "maxChars") or (_EFFICIENT_CHARS if is_efficient else _SNAPSHOT_CHARS)
     is_whole = wanted == Narrowing() and args.get("refs") != "role"
     text, is_cut = cut_lines(outline if is_whole else build_role_snapshot(outline, wanted).text, most)
-    told |= {"format": "ai", "snapshot": text, "truncated": is_cut, "refs": text.count("[ref=")}
-    return told | (await take_screenshot(tab, args) if args.get("labels") else {})
+    view |= {"format": "ai", "snapshot": text, "truncated": is_cut, "refs": text.count("[ref=")}
+    return view | (await take_screenshot(tab, args) if args.get("labels") else {})
 
 
 async def _read_outline(tab: Tab, args: _Json, *, boxes: bool = False) -> str:

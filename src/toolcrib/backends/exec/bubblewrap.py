@@ -267,9 +267,9 @@ class Bubblewrap:
         )
         how = await running.wait()
         if not how.ok:
-            said = running.tail(400).decode("utf-8", "replace").strip().replace("\n", " ") or how.sentence()
+            output = running.tail(400).decode("utf-8", "replace").strip().replace("\n", " ") or how.sentence()
             raise ToolError(
-                f"the sandbox for commands cannot be made here ({said}); allow this user to make namespaces, "
+                f"the sandbox for commands cannot be made here ({output}); allow this user to make namespaces, "
                 f"{_OTHERWISE}",
                 code="unavailable",
             )

@@ -128,15 +128,15 @@ def read_last_words(words: LastWords | None, duration: float) -> CommandEnded:
     """Return how a command ended whose first process the supervisor started itself."""
     if words is None:
         return CommandEnded(reason="lost", duration=duration)
-    told = {"withheld": tuple(words["withheld"]), **{key: words[key] for key in ("duration", "left", "limit")}}
+    details = {"withheld": tuple(words["withheld"]), **{key: words[key] for key in ("duration", "left", "limit")}}
     if words["reason"]:
-        return CommandEnded(reason=words["reason"], **told)
+        return CommandEnded(reason=words["reason"], **details)
     if words["status"] is None:
-        return CommandEnded(reason="lost", **told)
+        return CommandEnded(reason="lost", **details)
     code = os.waitstatus_to_exitcode(words["status"])
     if code < 0:
-        return CommandEnded(reason="signal", signal=-code, **told)
-    return CommandEnded(reason="exit", code=code, **told)
+        return CommandEnded(reason="signal", signal=-code, **details)
+    return CommandEnded(reason="exit", code=code, **details)
 
 
 async def run_to_end(supervisor: SupervisorClient, spawn: Spawn) -> CommandEnded:

@@ -47,13 +47,13 @@ class CommandNetwork:
         loop.add_reader(self._ours, settle_future, self._heard, None, None)
         try:
             await self._heard
-            said, fds, _, _ = socket.recv_fds(self._ours, 1_000, 1)
+            error, fds, _, _ = socket.recv_fds(self._ours, 1_000, 1)
         finally:
             loop.remove_reader(self._ours)
             self._ours.close()
-        if said and not fds:
+        if error and not fds:
             raise ToolError(
-                f"the sandbox cannot be given a network here ({said.decode()}); take the setuid bit from bubblewrap, "
+                f"the sandbox cannot be given a network here ({error.decode()}); take the setuid bit from bubblewrap, "
                 "or do without tools.exec.network and sandbox.network",
                 code="unavailable",
             )

@@ -115,7 +115,7 @@ def put_aside(root: str, uncovered: Mapping[str, str], to: str | None) -> list[s
 
     It goes to the folder `to`, or where that is on another disk, under a name of ours beside where it was.
     """
-    above, told = set(_folders_above(uncovered)), list[str]()
+    above, report = set(_folders_above(uncovered)), list[str]()
     for path, link in uncovered.items():
         holder, name = os.path.split(f"{root}/{path}")
         if not os.path.lexists(f"{holder}/{name}"):
@@ -129,16 +129,16 @@ def put_aside(root: str, uncovered: Mapping[str, str], to: str | None) -> list[s
             is_behind = os.readlink(f"/proc/self/fd/{folder}") != holder  # noqa: PTH115
             if not (is_worked_in or is_same or is_behind or _is_harmless(folder, path, found)):
                 _move(folder, name, to)
-                told.append(path)
+                report.append(path)
                 if link:
                     os.symlink(link, name, dir_fd=folder)
         except FileNotFoundError:  # gone meanwhile
             continue
         except OSError as error:
-            told.append(f"{path} (still there: {error.strerror})")
+            report.append(f"{path} (still there: {error.strerror})")
         finally:
             os.close(folder)
-    return told
+    return report
 
 
 def _move(folder: int, name: str, to: str | None) -> None:

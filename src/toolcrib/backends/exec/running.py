@@ -82,10 +82,10 @@ class Output:
         why = self._failed or f"only the first {self._most:,} bytes are kept"
         return Whole(data=data, missing=missing, why=why if missing else "")
 
-    def watch(self, told: Told) -> Callable[[], None]:
+    def watch(self, listener: Told) -> Callable[[], None]:
         """Call `told` with new output; return what ends that."""
         key = object()
-        self._watchers[key] = told
+        self._watchers[key] = listener
         return lambda: self._watchers.pop(key, None) and None
 
     def close(self) -> None:
@@ -95,9 +95,9 @@ class Output:
             self._file = None
 
     def _tell(self, data: bytes) -> None:
-        for key, told in list(self._watchers.items()):
+        for key, listener in list(self._watchers.items()):
             try:
-                told(data)
+                listener(data)
             except Exception:  # who watches must not end what is watched
                 log.exception("watching a command's output failed; it is not told any more")
                 self._watchers.pop(key, None)
@@ -190,8 +190,8 @@ class ProcessTree:
     async def whole(self) -> Whole:
         return await in_thread(self._output.whole)
 
-    def watch(self, told: Callable[[bytes], None]) -> Callable[[], None]:
-        return self._output.watch(told)
+    def watch(self, listener: Callable[[bytes], None]) -> Callable[[], None]:
+        return self._output.watch(listener)
 
     async def write(self, data: bytes) -> None:
         if len(data) > _MAX_WRITTEN:

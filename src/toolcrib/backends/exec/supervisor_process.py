@@ -373,14 +373,14 @@ def _open_network(bwrap: int, given: dict[str, int]) -> int:
     except OSError:
         os.kill(bwrap, signal.SIGKILL)
         raise
-    said, client = b"", socket.socket(fileno=given["network"])
+    info, client = b"", socket.socket(fileno=given["network"])
     try:
         os.close(given["made"])
-        while b"}" not in said and (data := os.read(given["news"], 4096)):
-            said += data
+        while b"}" not in info and (data := os.read(given["news"], 4096)):
+            info += data
         with suppress(FileNotFoundError, ProcessLookupError):  # a sandbox that has ended says why by itself
-            if said:
-                listener = _listen_within(json.loads(said))
+            if info:
+                listener = _listen_within(json.loads(info))
                 socket.send_fds(client, [b"+"], [listener.fileno()])
     except (OSError, ValueError, KeyError) as error:
         client.sendall(str(error).encode())

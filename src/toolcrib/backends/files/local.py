@@ -153,17 +153,17 @@ class RehearsedWorkspace(LocalWorkspace):
 
     async def diff(self) -> str:
         """Return everything that would be changed, as one unified diff."""
-        told = list[str]()
+        diffs = list[str]()
         for each in self.changes:
             try:
                 before: bytes | None = await self.read(each.path)
             except ToolError as error:
                 if error.code != "not_found":
-                    told.append(f"--- a/{each.path}\nwhat it holds now cannot be shown: {error}")
+                    diffs.append(f"--- a/{each.path}\nwhat it holds now cannot be shown: {error}")
                     continue
                 before = None
-            told.append(await self._run(diff_file, each.path, before, each.data))
-        return "\n".join(told)
+            diffs.append(await self._run(diff_file, each.path, before, each.data))
+        return "\n".join(diffs)
 
 
 _DIFF_BYTES = 256 * 1024  # bytes that a diff is made of

@@ -68,20 +68,20 @@ def trace(disk: Disk, paths: Collection[str], *, names: bool = False) -> tuple[s
         whole = f"{disk.beneath.path}/{real}"
         if not names or (own is None and is_wordy(f"/{real}{read_name(whole)[len(whole) :]}")):
             is_folder = names and os.path.isdir(whole) and not os.path.islink(whole)  # noqa: PTH112, PTH114
-            told = list_below(disk, real, names=True) if is_folder else (_trace_content(disk, real),)
+            sources = list_below(disk, real, names=True) if is_folder else (_trace_content(disk, real),)
         else:
-            told = (own,)
-        found |= {source: None for source in told if source}
+            sources = (own,)
+        found |= {source: None for source in sources if source}
     return tuple(found)
 
 
 def _trace_content(disk: Disk, path: str) -> str | None:
-    told = trace_note(disk, path)
+    sources = trace_note(disk, path)
     return (
-        source_after(f"file:{path}", told)
-        if told
+        source_after(f"file:{path}", sources)
+        if sources
         else f"file:{path}"
-        if told is None and disk.is_foreign(path)
+        if sources is None and disk.is_foreign(path)
         else None
     )
 
@@ -94,7 +94,7 @@ def trace_note(disk: Disk, path: str) -> list[str] | None:
     except OSError:
         return None
     rows = [each for each in disk.origins.store.find(about.st_size) if each.size >= 0 or is_below(whole, each.path)]
-    told = [source for since, source in disk.origins.list_writers(whole) if about.st_ctime_ns >= since]
+    sources = [source for since, source in disk.origins.list_writers(whole) if about.st_ctime_ns >= since]
     if not stat.S_ISDIR(about.st_mode) and any(each.size >= 0 for each in rows):
         if stat.S_ISLNK(about.st_mode):
             digest = read_digest(whole)
@@ -102,11 +102,11 @@ def trace_note(disk: Disk, path: str) -> list[str] | None:
             with disk.open(path) as (fd, _), open(fd, "rb", closefd=False) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         same = [each for each in rows if each.digest == digest]
-        if not told and any(not each.source and each.path in ("", to_kept_path(whole)) for each in same):
+        if not sources and any(not each.source and each.path in ("", to_kept_path(whole)) for each in same):
             return []
         rows = [each for each in rows if each.size < 0]
         rows += [each for each in same if each.is_of(whole, about.st_ctime_ns)]
-    return [*told, *(each.source for each in rows if each.source)] or None
+    return [*sources, *(each.source for each in rows if each.source)] or None
 
 
 def mark(disk: Disk, contents: Mapping[str, bytes | None], source: str) -> None:

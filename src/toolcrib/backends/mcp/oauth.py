@@ -212,8 +212,8 @@ class OAuth:
         except StopAsyncIteration:
             raise ToolError("signing in came to no end") from None
         except OAuthRegistrationError:
-            told = "get a client id there, and write it as auth: {clientId: ..}"
-            raise ToolError(f"its authorization server does not register clients by itself; {told}") from None
+            advice = "get a client id there, and write it as auth: {clientId: ..}"
+            raise ToolError(f"its authorization server does not register clients by itself; {advice}") from None
         except OAuthTokenError:  # its words may hold what we have sent
             raise ToolError("its authorization server gave no token", code="denied") from None
         except OAuthFlowError as error:

@@ -184,8 +184,8 @@ class ServerPeer:
         self._note()
         if len(self._tasks) < _MAX_WAITING and not self.lost.done():
             refusal = {"error": {"code": _NO_SUCH_METHOD, "message": "not offered by this client"}}
-            said: _Message = {"result": {}} if method == "ping" else refusal
-            self._start_sending({"jsonrpc": "2.0", "id": id, **said})
+            reply: _Message = {"result": {}} if method == "ping" else refusal
+            self._start_sending({"jsonrpc": "2.0", "id": id, **reply})
 
     def _start_sending(self, message: _Message) -> "asyncio.Task[None]":
         """Send a message beside everything else; who does not wait for it is not told how it went."""
@@ -214,14 +214,14 @@ class ServerPeer:
 
     def _report_progress(self, token: int, params: _Message) -> None:
         """Pass on how far a call is, though not more often than anybody could read it."""
-        told, before = self._progress[token]
+        report, before = self._progress[token]
         now, done, words = asyncio.get_running_loop().time(), _number(params.get("progress")), params.get("message")
         if done is None or now - before < _PROGRESS_EVERY:
             return
-        self._progress[token] = told, now
+        self._progress[token] = report, now
         shown = strip_to_line(self._cut(words)) if isinstance(words, str) else ""
         try:
-            told(done, _number(params.get("total")), shown)
+            report(done, _number(params.get("total")), shown)
         except Exception:  # what else came with this message, an answer perhaps, is not lost with it
             log.exception("who watches a call of the MCP server %s failed; the call goes on", self.name)
 
@@ -243,8 +243,8 @@ class ServerPeer:
     def _call_off(self, id: int, method: str) -> None:
         """Tell the server that nobody waits any more. It must not be told so about its first request."""
         if not self.lost.done() and method != "initialize":
-            told = {"requestId": id, "reason": "nobody waits for it any more"}
-            self._start_sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+            params = {"requestId": id, "reason": "nobody waits for it any more"}
+            self._start_sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
 
 MakePeer = Callable[[SendMessage], ServerPeer]
@@ -310,7 +310,7 @@ class Linked:
             raise
 
     async def _shake_hands(self) -> None:
-        said = await self._peer.request(
+        answer = await self._peer.request(
             "initialize",
             {
                 "protocolVersion": _OUR_VERSION,
@@ -319,7 +319,7 @@ class Linked:
             },
             self._terms.handshake,
         )
-        match said:
+        match answer:
             case {"protocolVersion": str(spoken), "capabilities": dict(can)}:
                 self._can = can
             case _:
@@ -327,7 +327,7 @@ class Linked:
         if spoken not in _SPOKEN_VERSIONS:
             theirs, ours = self._peer.words(spoken), f"{_SPOKEN_VERSIONS[0]} to {_SPOKEN_VERSIONS[-1]}"
             raise self._peer.error(f"speaks {theirs!r} of the protocol, and we speak {ours}")
-        info = said.get("serverInfo")
+        info = answer.get("serverInfo")
         name = self._peer.words(info.get("name")) if isinstance(info, dict) else ""
         self.about = f"{name}, protocol {spoken}"
         self._transport.agree(spoken)
@@ -349,8 +349,8 @@ class Linked:
                 break
             else:
                 tools[each["name"]] = each
-        told = tuple(dict.fromkeys(faults))[:20]
-        return Offered(tuple(tools.values()), "resources" in self._can, "prompts" in self._can, told)
+        notes = tuple(dict.fromkeys(faults))[:20]
+        return Offered(tuple(tools.values()), "resources" in self._can, "prompts" in self._can, notes)
 
     def _fault(self, each: Any, seen: Container[str]) -> str:
         """Say why a definition cannot be taken, in a clause; "" when it can."""
@@ -371,10 +371,10 @@ class Linked:
         return await self._peer.request("tools/call", {"name": tool, "arguments": args}, self._terms.call, progress)
 
     async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any]:
-        said = await self._peer.request(method, params, self._terms.listing)
-        if not isinstance(said, dict):
+        answer = await self._peer.request(method, params, self._terms.listing)
+        if not isinstance(answer, dict):
             raise self._peer.error(f"answered {method} with no object")
-        return said
+        return answer
 
     @property
     def is_gone(self) -> bool:

@@ -101,9 +101,9 @@ def _tool(
     check = check_of_schema(schema)
     normalize(shown)
     description = definition.get("description")
-    said = _words(description, _DESCRIPTION_CHARS, redact, doubts) if isinstance(description, str) else ""
-    if doubts and not said:
-        said = _LEFT_OUT
+    text = _words(description, _DESCRIPTION_CHARS, redact, doubts) if isinstance(description, str) else ""
+    if doubts and not text:
+        text = _LEFT_OUT
     title, declared = definition.get("title"), definition.get("outputSchema")
     output = None
     with suppress(DeclarationError):  # what its results hold is then told in words alone
@@ -115,7 +115,7 @@ def _tool(
         return redact_result(read_result(value, server, keeps=output is not None), redact)
 
     # the same every time, so that a provider who has read it knows it again; no definition can hold its own digest
-    marked = fence(said, f"mcp:{server}", definition_digest(definition)[:_TOKEN_CHARS]) if said else ""
+    marked = fence(text, f"mcp:{server}", definition_digest(definition)[:_TOKEN_CHARS]) if text else ""
     tool = Tool(
         name=tool_name(server, own),
         own_name=own,
@@ -140,8 +140,8 @@ def resource_tools(server: str, ask: AskServer, redact: Callable[[str], str]) ->
         lines = [*_rows(page.get("resources"), "uri"), *_rows(templates.get("resourceTemplates"), "uriTemplate")]
         cursor = page.get("nextCursor")
         more = f"\nmore: give cursor {cursor!r}" if isinstance(cursor, str) and cursor else ""
-        told = {"resources": page.get("resources"), "resourceTemplates": templates.get("resourceTemplates")}
-        details = told | ({"nextCursor": cursor} if more else {})
+        lists = {"resources": page.get("resources"), "resourceTemplates": templates.get("resourceTemplates")}
+        details = lists | ({"nextCursor": cursor} if more else {})
         words = "\n".join(lines) + more or "no resources"
         return redact_result(Result.text(words, source=source, details=details), redact)
 

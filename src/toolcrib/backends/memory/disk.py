@@ -125,8 +125,8 @@ class DiskMemory:
             failed += await in_thread(self._read, look, look.changed[at : at + _FILE_BATCH])
             if progress is not None:
                 progress(min(at + _FILE_BATCH, len(look.changed)), len(look.changed))
-        told = (look.listed.describe(), f"{failed} could not be read" if failed else "")
-        self._left_out = "; ".join(filter(None, told))
+        parts = (look.listed.describe(), f"{failed} could not be read" if failed else "")
+        self._left_out = "; ".join(filter(None, parts))
         if not look.is_same:
             return (await in_turn(self._table.state)).version
         self._seen = look

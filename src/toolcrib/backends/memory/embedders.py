@@ -189,9 +189,9 @@ class OpenAIEmbedder:
 
     def _describe_failure(self, page: Page) -> ToolError:
         text = page.text.replace(self.key, "…") if len(self.key) >= _KEY_CHARS else page.text
-        said = " ".join(strip_to_line(text).split())[:_COMPLAINT_CHARS]
+        complaint = " ".join(strip_to_line(text).split())[:_COMPLAINT_CHARS]
         advice = f"; check models.{self.provider}.apiKey" if page.status in (401, 403) else ""
-        return ToolError(f"{self.provider} made no vectors ({page.status}: {said}){advice}", source=self.provider)
+        return ToolError(f"{self.provider} made no vectors ({page.status}: {complaint}){advice}", source=self.provider)
 
 
 class GeminiEmbedder(OpenAIEmbedder):

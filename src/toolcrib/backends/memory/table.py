@@ -146,7 +146,7 @@ class MemoryTable:
             if version == self._known[0]:
                 return self._known
             rows = db.execute("SELECT source, path, version FROM files")
-            return version, {FileKey(source, path): told for source, path, told in rows}
+            return version, {FileKey(source, path): mark for source, path, mark in rows}
 
         self._known = self._transact(step)
         return self._known

@@ -150,10 +150,10 @@ class Answer:
         with contextlib.suppress(FailedError):  # half of an event: the reply broke off, which is told
             values = self._values(self._events.close())
         if not self._count:
-            said = self._label.quote(self._head.decode(errors="replace")) if self._head.strip() else ""
-            if not said:
+            quoted = self._label.quote(self._head.decode(errors="replace")) if self._head.strip() else ""
+            if not quoted:
                 raise FailedError(f"{self._label.provider} sent an empty answer", 0.0)
-            raise FailedError(f"{self._label.address} sent what is no model's answer: {said}", 0.0)
+            raise FailedError(f"{self._label.address} sent what is no model's answer: {quoted}", 0.0)
         return values
 
     def _begin(self, piece: bytes) -> bytes:
@@ -211,8 +211,8 @@ class Answer:
             self.last = value[-1] if value else None
             return value
         if error := as_object(value).get("error"):
-            said = error if isinstance(error, str) else str(as_object(error).get("message") or error)
-            raise FailedError(f"{self._label.provider} answered: {self._label.quote(said)}", retry_delay(value))
+            message = error if isinstance(error, str) else str(as_object(error).get("message") or error)
+            raise FailedError(f"{self._label.provider} answered: {self._label.quote(message)}", retry_delay(value))
         self.whole = value
         return []
 

@@ -81,23 +81,23 @@ def describe_status(label: ProviderLabel, status: int, headers: Mapping[str, str
             f"{label.address} sends requests on to {label.quote(onward)}, and a key is not sent after them; "
             f"set {label.setting}.baseUrl to the address that is meant"
         )
-    told = f": {complaint}" if complaint else ""
+    why = f": {complaint}" if complaint else ""
     if status == 401:
         what = "did not accept the API key" if label.has_key else "wants an API key"
         return FailedError(f"{who} {what}; set {label.advice or f'{label.setting}.apiKey'}")
     if status == 403:
         key = label.advice or f"{label.setting}.apiKey"
-        return FailedError(f"{who} does not allow this (403){told}; check what the key in {key} may do")
+        return FailedError(f"{who} does not allow this (403){why}; check what the key in {key} may do")
     if status == 404:
         return FailedError(
-            f"{who} knows no model {label.model!r} at {label.address}{told}; check its name, or {label.setting}.baseUrl"
+            f"{who} knows no model {label.model!r} at {label.address}{why}; check its name, or {label.setting}.baseUrl"
         )
     if status in (400, 413) and not complaint:
         return FailedError(f"{status} (no body): {who} refused the request and did not say why")
     retry = None
     if (status in _AGAIN or status >= 500) and not codes & _SPENT:
         retry = max(_retry_after(headers), _gemini_delay(_find_error(body)))
-    return FailedError(f"{who} answered {status}{told or ', and did not say why'}", retry)
+    return FailedError(f"{who} answered {status}{why or ', and did not say why'}", retry)
 
 
 def describe_transport(label: ProviderLabel, error: httpx2.HTTPError) -> FailedError:
@@ -137,9 +137,9 @@ def _describe_refusal(label: ProviderLabel) -> FailedError:
 
 def retry_delay(value: Any) -> float | None:
     """Return whether a failure that a provider told in its stream, as a value there, is worth another try."""
-    said = as_object(value)
-    within = as_object(said.get("response")).get("error")
-    error = as_object(said.get("error") or within or said)
+    body = as_object(value)
+    within = as_object(body.get("response")).get("error")
+    error = as_object(body.get("error") or within or body)
     if _find_codes(error) & _SPENT:
         return None
     status = error.get("code") if type(error.get("code")) is int else error.get("status")
@@ -155,9 +155,9 @@ def _read_complaint(label: ProviderLabel, body: bytes) -> tuple[str, frozenset[s
         return ("a web page" if is_page else label.quote(text) if text else ""), frozenset()
     error = _find_error(body)
     message = as_text(error.get("message")) or as_text(error.get("detail")) or as_text(error.get("error")) or text
-    codes, said = _find_codes(error), label.quote(message)
+    codes, quoted = _find_codes(error), label.quote(message)
     code = next(filter(says_overflow, sorted(codes)), "")
-    return (f"{said} ({code})" if code and not says_overflow(said) else said), codes
+    return (f"{quoted} ({code})" if code and not says_overflow(quoted) else quoted), codes
 
 
 def _find_error(body: bytes) -> Mapping[str, Any]:
@@ -167,8 +167,8 @@ def _find_error(body: bytes) -> Mapping[str, Any]:
     except NotJsonError:
         return {}
     first = value[0] if isinstance(value, list) and value else value
-    said = as_object(first)
-    return as_object(said.get("error")) or said
+    head = as_object(first)
+    return as_object(head.get("error")) or head
 
 
 def _find_codes(error: Mapping[str, Any]) -> frozenset[str]:
@@ -179,19 +179,19 @@ def _find_codes(error: Mapping[str, Any]) -> frozenset[str]:
 def _retry_after(headers: Mapping[str, str]) -> float:
     if milliseconds := headers.get("retry-after-ms", ""):
         return _parse_seconds(milliseconds) / 1_000
-    said = headers.get("retry-after", "").strip()
-    if not said or _parse_seconds(said):
-        return _parse_seconds(said)
+    header = headers.get("retry-after", "").strip()
+    if not header or _parse_seconds(header):
+        return _parse_seconds(header)
     try:
-        return _clamp(parsedate_to_datetime(said).timestamp() - time.time())
+        return _clamp(parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return 0.0
 
 
 def _gemini_delay(error: Mapping[str, Any]) -> float:
     """Return the seconds that Gemini asks to wait, among the details of its error."""
-    said = (as_text(as_object(each).get("retryDelay")) for each in as_list(error.get("details")))
-    return max((_parse_seconds(delay.removesuffix("s")) for delay in said), default=0.0)
+    delays = (as_text(as_object(each).get("retryDelay")) for each in as_list(error.get("details")))
+    return max((_parse_seconds(delay.removesuffix("s")) for delay in delays), default=0.0)
 
 
 def _parse_seconds(text: str) -> float:

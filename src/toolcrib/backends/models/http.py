@@ -150,8 +150,8 @@ class HttpModel:
         try:
             read = _Body(response, self._label, self._patience, until)
             if response.status_code >= 300:
-                told = await read.complaint()
-                raise describe_status(self._label, response.status_code, response.headers, told)
+                complaint = await read.complaint()
+                raise describe_status(self._label, response.status_code, response.headers, complaint)
             yield read
         finally:
             await response.aclose()
@@ -210,12 +210,12 @@ class _Body:
 
     async def complaint(self) -> bytes:
         """Return the beginning of a body that tells of an error, as far as it comes."""
-        told = b""
+        body = b""
         self._left = min(self._patience.closing, self._patience.idle)
         with contextlib.suppress(FailedError, PackedError):
-            while len(told) < _COMPLAINT_BYTES and (piece := await self._piece()) is not None:
-                told += piece
-        return told[:_COMPLAINT_BYTES]
+            while len(body) < _COMPLAINT_BYTES and (piece := await self._piece()) is not None:
+                body += piece
+        return body[:_COMPLAINT_BYTES]
 
     async def rest(self) -> None:
         """Read what little may follow the end of the reply: a connection that is at its end can be used again."""

@@ -162,15 +162,15 @@ class LocalModel:
             yield Replied(Message(role="assistant", finish="error", by=self.card.name), error=str(error))
             return
         has_tools = bool(request.tools) and request.choice != "none"
-        said, told = "", 0
+        text, sent = "", 0
         async for event in http.reply(request):
-            if isinstance(event, TextDelta) and has_tools and (said + event.text).startswith("{"):
-                said += event.text
-                if (head := _HEAD.match(said)) and (piece := said[head.end() + told : -1]):
-                    told += len(piece)  # the last character may be the brace around the arguments
+            if isinstance(event, TextDelta) and has_tools and (text + event.text).startswith("{"):
+                text += event.text
+                if (head := _HEAD.match(text)) and (piece := text[head.end() + sent : -1]):
+                    sent += len(piece)  # the last character may be the brace around the arguments
                     yield CallDelta(0, head["name"], piece)
-            elif isinstance(event, Replied) and said:
-                yield _with_call(event, said)
+            elif isinstance(event, Replied) and text:
+                yield _with_call(event, text)
             else:
                 yield event
 
@@ -205,11 +205,11 @@ class LocalModel:
 _HEAD = regex(r'\{"tool": "(?P<name>[^"]+)", "arguments": ')
 
 
-def _with_call(replied: Replied, said: str) -> Replied:
+def _with_call(replied: Replied, text: str) -> Replied:
     """Return a reply with the call that it is; one that was cut off has none, and never runs."""
     message = replace(replied.message, content=())
     try:
-        value = orjson.loads(said)
+        value = orjson.loads(text)
         call = Call(id=f"call_{secrets.token_hex(6)}", name=value["tool"], args=value["arguments"])
     except (orjson.JSONDecodeError, LookupError, TypeError):
         return replace(replied, message=message)
@@ -243,9 +243,9 @@ def _examples(tools: Sequence[Tool]) -> list[Message]:
     messages: list[Message] = []
     for asked, name, args, result, answer in _EXAMPLES:
         if name in names:
-            told = f"Result of {name}:\n{result}"
+            shown = f"Result of {name}:\n{result}"
             messages += [_say("user", asked), _say("assistant", _write_call(name, args))]
-            messages += [_say("user", told), _say("assistant", answer)]
+            messages += [_say("user", shown), _say("assistant", answer)]
     return messages
 
 

@@ -138,10 +138,10 @@ def _say_yes(db: apsw.Connection, id: str, yes: Yes, now: float, grant: Grant | 
     question = next(map(_question, _rows(db, _FIND, {"id": id})), None)
     if question is None or question.state != "pending" or not is_in_time(question.asked_at, question.expires_at, now):
         return None
-    _write_question(db, said := question.add(yes))
+    _write_question(db, added := question.add(yes))
     if grant is not None:
         _add_grant(db, grant)
-    return said
+    return added
 
 
 def _add_grant(db: apsw.Connection, grant: Grant) -> None:

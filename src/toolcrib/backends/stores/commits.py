@@ -157,17 +157,17 @@ class _Queue:
     def _write(self, jobs: list[_Job]) -> list[_Outcome]:
         """Return what came of every job, all in one transaction."""
         steps = [job for job in jobs if job.step is not None]
-        told = [_Outcome(job.future, None, None) for job in jobs if job.step is None]
+        outcomes = [_Outcome(job.future, None, None) for job in jobs if job.step is None]
         if not steps:
-            return told
+            return outcomes
         try:
             try:
-                return self._file.transact(partial(_run, steps)) + told
+                return self._file.transact(partial(_run, steps)) + outcomes
             except _OneFailedError:  # which of them, and what of it is to be taken back, is found out step by step
                 log.debug("one of %d steps failed; each is tried alone", len(steps))
-            return self._file.transact(lambda db: [_try_step(job, self._file, db) for job in steps]) + told
+            return self._file.transact(lambda db: [_try_step(job, self._file, db) for job in steps]) + outcomes
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to who waits
-            return [_Outcome(job.future, None, error) for job in steps] + told
+            return [_Outcome(job.future, None, error) for job in steps] + outcomes
 
     def _tell(self, jobs: list[_Job], outcomes: list[_Outcome]) -> None:
         with self._lock:

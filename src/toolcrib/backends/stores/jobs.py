@@ -25,18 +25,18 @@ class SqliteJobs:
     async def change(self, id: str, step: JobStep, /) -> tuple[Job | None, JobRun | None]:
         def run(db: apsw.Connection) -> tuple[Job | None, JobRun | None]:
             before = next((_job(*row) for row in _rows(db, "SELECT id, body FROM jobs WHERE id = ?", id)), None)
-            job, told = step(before)
+            job, record = step(before)
             if job is None:
                 db.execute("DELETE FROM jobs WHERE id = ?", (id,))
                 db.execute("DELETE FROM job_runs WHERE job = ?", (id,))
-                return None, told
+                return None, record
             if job != before:
                 body = orjson.dumps(job_to_json(job)).decode()
                 db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (id, job.state.next_ms, body))
-            if told is not None:
-                row = (told.id, id, told.began_ms, orjson.dumps(asdict(told)).decode())
+            if record is not None:
+                row = (record.id, id, record.began_ms, orjson.dumps(asdict(record)).decode())
                 db.execute("INSERT OR REPLACE INTO job_runs VALUES (?, ?, ?, ?)", row)
-            return job, told
+            return job, record
 
         return await in_turn(self._file.transact, run)
 

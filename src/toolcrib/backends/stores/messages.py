@@ -88,9 +88,9 @@ class SqliteMessages:
             KeptPost(number, key, Post.from_json(orjson.loads(body)), state) for number, key, body, state in rows
         )
 
-    async def move_post(self, number: int, to: PostState, /, told: str = "") -> None:
+    async def move_post(self, number: int, to: PostState, /, detail: str = "") -> None:
         sql = "UPDATE posts SET state = ?, told = ? WHERE number = ?"
-        await in_turn(self._file.transact, lambda db: db.execute(sql, (to, told, number)) and None)
+        await in_turn(self._file.transact, lambda db: db.execute(sql, (to, detail, number)) and None)
 
     async def find_button(self, channel: str, chat: str, data: str, /) -> str:
         found = await self._ask(_BUTTON, channel, chat, data)
@@ -99,7 +99,7 @@ class SqliteMessages:
     async def find_posts(self, channel: str, key: str, /) -> tuple[tuple[PostState, str], ...]:
         sql = "SELECT state, told FROM posts WHERE channel = ? AND key >= ? AND key < ? ORDER BY number"
         rows = await self._ask(sql, channel, f"{key}/", f"{key}0")  # 0 comes behind the slash
-        return tuple((state, told) for state, told in rows)
+        return tuple((state, detail) for state, detail in rows)
 
     async def acquaintances(self, channel: str = "", /) -> tuple[Acquaintance, ...]:
         sql = "SELECT channel, sender, chat, name, code, at FROM acquaintances WHERE ? IN ('', channel) ORDER BY at"

@@ -69,14 +69,14 @@ class SqlitePending:
         return tuple(map(_read, rows))
 
     async def settle(
-        self, key: str, to: PendingState, /, *, of: Collection[PendingState], now: float = 0.0, **said: Any
+        self, key: str, to: PendingState, /, *, of: Collection[PendingState], now: float = 0.0, **changes: Any
     ) -> bool:
         def step(db: apsw.Connection) -> bool:
             found = _find(db, key)
             if found is None or found.state not in of or found.until <= now:
                 return False
             # what it was completed with is of no use to anybody once it is kept where it belongs
-            _write(db, replace(found, state=to, **{"result": None, **said}))
+            _write(db, replace(found, state=to, **{"result": None, **changes}))
             return True
 
         return await in_turn(self._file.transact, step)

@@ -56,8 +56,8 @@ def body_of(entry: record.RecordEntry, redact: Redact | None = None, longest: in
 def encode_grounds(grounds: Grounds, redact: Redact | None = None) -> str:
     """Return the JSON of what decisions are made from, whole: they are derived from it again."""
     text: str | bytes = grounds.text
-    if redact is not None and redact(plain := json.dumps(told := json.loads(text), ensure_ascii=False)) != plain:
-        text = orjson.dumps(_Plain(redact, sys.maxsize).simplify(told))
+    if redact is not None and redact(plain := json.dumps(value := json.loads(text), ensure_ascii=False)) != plain:
+        text = orjson.dumps(_Plain(redact, sys.maxsize).simplify(value))
     return orjson.dumps({"digest": grounds.digest, "grounds": orjson.Fragment(text)}).decode()
 
 
@@ -100,19 +100,19 @@ def _identify(call: Call, redact: Redact | None) -> dict[str, Any]:
 
 
 def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
-    told = {**_identify(call, redact), "name": _bound(call.name, redact, _LONGEST_WORD)}
-    told["args"] = _bound(call.args, redact, longest)
-    return told | ({"flaw": _bound(call.parse_error, redact, _LONGEST_WORD)} if call.parse_error else {})
+    row = {**_identify(call, redact), "name": _bound(call.name, redact, _LONGEST_WORD)}
+    row["args"] = _bound(call.args, redact, longest)
+    return row | ({"flaw": _bound(call.parse_error, redact, _LONGEST_WORD)} if call.parse_error else {})
 
 
 @lru_cache(maxsize=1024)  # the same few callers and verdicts come again and again
 def _caller(caller: Caller) -> orjson.Fragment:
     """Return what is known of a caller; what is not said has its default, but `owner` is always said."""
-    told = {field.name: value for field in fields(caller) if (value := getattr(caller, field.name)) != field.default}
-    told["owner"] = caller.owner
+    row = {field.name: value for field in fields(caller) if (value := getattr(caller, field.name)) != field.default}
+    row["owner"] = caller.owner
     if caller.sender is not None:
-        told["sender"] = {field.name: getattr(caller.sender, field.name) for field in fields(caller.sender)}
-    return orjson.Fragment(_json(told, None))
+        row["sender"] = {field.name: getattr(caller.sender, field.name) for field in fields(caller.sender)}
+    return orjson.Fragment(_json(row, None))
 
 
 @lru_cache(maxsize=1024)

@@ -199,16 +199,16 @@ def _delete(db: apsw.Connection, key: str) -> bool:
 
 
 def _about(head: SessionHead) -> str:
-    told = {"title": head.title, "model": head.model, "parents": list(head.parents), "source": head.source}
-    return _seal(to_text(told), head.key, float(head.made_at))
+    about = {"title": head.title, "model": head.model, "parents": list(head.parents), "source": head.source}
+    return _seal(to_text(about), head.key, float(head.made_at))
 
 
 def _head(row: tuple[Any, ...]) -> SessionHead:
     key, made_at, changed_at, count, about = row
 
-    def parse(told: Any) -> SessionHead:
-        parents = tuple(told.pop("parents"))
-        return SessionHead(key=key, made_at=made_at, changed_at=changed_at, count=count, parents=parents, **told)
+    def parse(row: Any) -> SessionHead:
+        parents = tuple(row.pop("parents"))
+        return SessionHead(key=key, made_at=made_at, changed_at=changed_at, count=count, parents=parents, **row)
 
     try:
         return _unseal(about, parse, key, float(made_at))

@@ -100,8 +100,8 @@ class VoicePrograms:
         if missing := self.explain_missing(argv[0]):
             raise ToolError(missing, code="unavailable")
         shell = self._host if self._is_bare() else sandbox or self._sandbox
-        told = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "HOME": "/tmp", **env}  # noqa: S108  the sandbox's own
-        command = Command(argv=("/bin/sh", "-c", _APART, "sh", *argv), env=told, stdin=given)
+        variables = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "HOME": "/tmp", **env}  # noqa: S108  the sandbox's own
+        command = Command(argv=("/bin/sh", "-c", _APART, "sh", *argv), env=variables, stdin=given)
         limits = CommandLimits(
             seconds=seconds, memory=_MEMORY_BYTES, processes=64, output=_HELD_BYTES, whole=_SOUND_BYTES
         )

@@ -298,8 +298,8 @@ def _read(page: Page, *path: str) -> Any:
 def _describe_failure(name: str, page: Page, key: str, where: str) -> ToolError:
     """Return what a provider complained about, without the key that it may quote."""
     words = (_read(page, *path) for path in (("error", "message"), ("detail", "message"), ("detail",), ("error",)))
-    said = next((strip_to_line(each)[:_LINE_CHARS] for each in words if isinstance(each, str)), "")
-    said = said.replace(key, "…") if len(key) >= _KEY_CHARS else said
-    told = f"{name} answered {page.status}{f': {said}' if said else ''}"
-    told += f"; check {where}" if page.status in (401, 403) else "; try again later" if page.status == 429 else ""
-    return ToolError(told, source="voice" if said else None)
+    complaint = next((strip_to_line(each)[:_LINE_CHARS] for each in words if isinstance(each, str)), "")
+    complaint = complaint.replace(key, "…") if len(key) >= _KEY_CHARS else complaint
+    text = f"{name} answered {page.status}{f': {complaint}' if complaint else ''}"
+    text += f"; check {where}" if page.status in (401, 403) else "; try again later" if page.status == 429 else ""
+    return ToolError(text, source="voice" if complaint else None)

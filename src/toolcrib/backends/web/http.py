@@ -201,8 +201,8 @@ class GuardedHttp:
                 body, is_cut = await _read_body(response, asked)
             finally:
                 await response.aclose()
-        said = {name.lower(): value for name, value in response.headers.items()}
-        return Page(url=there.url, status=response.status_code, headers=said, body=body, is_cut=is_cut)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Page(url=there.url, status=response.status_code, headers=headers, body=body, is_cut=is_cut)
 
     def _headers(self, asked: _Asked) -> dict[str, str]:
         own = {name.lower(): self._refs.fill(value) for name, value in asked.headers.items()}

@@ -105,8 +105,8 @@ class HttpProvider(ABC):
     async def _get(self, path: str, headers: Mapping[str, str], params: Mapping[str, str]) -> Mapping[str, Any]:
         given = {name: value for name, value in params.items() if value}
         url = f"{self.base}{path}?{urlencode(given)}"
-        told = {"accept": "application/json", **headers}
-        return self._read(await self._http.get(url, headers=told, most=_ANSWER_BYTES))
+        sent = {"accept": "application/json", **headers}
+        return self._read(await self._http.get(url, headers=sent, most=_ANSWER_BYTES))
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
@@ -129,13 +129,13 @@ class HttpProvider(ABC):
         return value
 
     def _describe_failure(self, status: int, complaint: str) -> ToolError:
-        said = f": {complaint}" if complaint else ""
-        told = f"{self.name} answered {status}{said}"
+        detail = f": {complaint}" if complaint else ""
+        text = f"{self.name} answered {status}{detail}"
         if status in (401, 403):
-            told = f"{self.name} refused the request ({status}){said}; check {self.advise()}"
+            text = f"{self.name} refused the request ({status}){detail}; check {self.advise()}"
         elif status == 429:
-            told = f"{self.name} takes no more searches for now (429){said}; wait before you try again"
-        return ToolError(told, source=f"web_search:{self.name}" if said else None)
+            text = f"{self.name} takes no more searches for now (429){detail}; wait before you try again"
+        return ToolError(text, source=f"web_search:{self.name}" if detail else None)
 
 
 class BraveSearch(HttpProvider):

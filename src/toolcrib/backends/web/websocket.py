@@ -90,8 +90,8 @@ class TextSocket:
                     self._texts.append(self._parts.decode(errors="replace"))
                     self._parts.clear()
         if not data or self._protocol.close_rcvd is not None or self._protocol.parser_exc is not None:
-            told = self._protocol.close_rcvd
-            self._end = SocketClosedError(told.code if told else 1006, told.reason if told else "")
+            close = self._protocol.close_rcvd
+            self._end = SocketClosedError(close.code if close else 1006, close.reason if close else "")
         else:
             self._flush()
 

@@ -248,7 +248,7 @@ class ChannelLine:
         await self._end_post(kept, "uncertain", why)
 
     async def _end_post(self, kept: KeptPost, state: PostState, told: str) -> None:
-        await self._store.move_post(kept.number, state, told=told)
+        await self._store.move_post(kept.number, state, detail=told)
         if kept.post.media and self._let_go is not None:
             await self._let_go(kept.post.media)
 
