@@ -183,22 +183,22 @@ class ReplyStream(ReplyReader):
 
     def feed(self, event: Any) -> list[ReplyEvent]:
         """Take the next event, as it was parsed; a ping, and one that nobody knows, says nothing."""
-        said = as_object(event)
-        at = as_count(said.get("index"))
-        match as_text(said.get("type")):
+        frame = as_object(event)
+        at = as_count(frame.get("index"))
+        match as_text(frame.get("type")):
             case "content_block_start":
-                return self._start(at, as_object(said.get("content_block")))
+                return self._start(at, as_object(frame.get("content_block")))
             case "content_block_delta":
-                return self._grow(at, as_object(said.get("delta")))
+                return self._grow(at, as_object(frame.get("delta")))
             case "content_block_stop":
                 return self._stop(at)
             case "message_start":
-                self._count(as_object(as_object(said.get("message")).get("usage")))
+                self._count(as_object(as_object(frame.get("message")).get("usage")))
             case "message_delta":
-                self._count(as_object(said.get("usage")))
-                self._give_reason(as_object(said.get("delta")))
+                self._count(as_object(frame.get("usage")))
+                self._give_reason(as_object(frame.get("delta")))
             case "error":
-                self._error = self._error or provider_error(said.get("error"))
+                self._error = self._error or provider_error(frame.get("error"))
         return []
 
     def end(self) -> Replied:
@@ -243,9 +243,9 @@ class ReplyStream(ReplyReader):
             return self._reply.thinking("", "".join(block.signature))
         return self._reply.call(at, args=block.input) if block.kind == "tool_use" and as_object(block.input) else []
 
-    def _give_reason(self, said: Mapping[str, Any]) -> None:
-        self._reason = as_text(said.get("stop_reason")) or self._reason
-        explanation = as_text(as_object(said.get("stop_details")).get("explanation"))
+    def _give_reason(self, delta: Mapping[str, Any]) -> None:
+        self._reason = as_text(delta.get("stop_reason")) or self._reason
+        explanation = as_text(as_object(delta.get("stop_details")).get("explanation"))
         self._why = error_text(explanation) if explanation else self._why
 
     def _count(self, usage: Mapping[str, Any]) -> None:
@@ -256,12 +256,12 @@ class ReplyStream(ReplyReader):
 def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> Replied:
     """Return a reply that was sent whole."""
     chunks = ReplyStream(target, names)
-    said = as_object(response)
-    chunks.feed(said)  # an error looks the same in both
-    for at, block in enumerate(as_list(said.get("content"))):
+    body = as_object(response)
+    chunks.feed(body)  # an error looks the same in both
+    for at, block in enumerate(as_list(body.get("content"))):
         chunks.feed({"type": "content_block_start", "index": at, "content_block": block})
         chunks.feed({"type": "content_block_stop", "index": at})
-    chunks.feed({"type": "message_delta", "delta": said, "usage": said.get("usage")})
+    chunks.feed({"type": "message_delta", "delta": body, "usage": body.get("usage")})
     return chunks.end()
 
 

@@ -139,12 +139,12 @@ _CACHED_BELTS = 64  # belts, the least used forgotten first
 def encode_body(request: Request, target: Target) -> bytes:
     """Return the whole JSON body of a streaming request; it costs what is new in the conversation, and copying."""
     tools = tuple(request.tools)
-    said = encode_history(request.history, target, _wire_names(tools, target))
+    history = encode_history(request.history, target, _wire_names(tools, target))
     prompt = prepare([Message(role="system", content=(Text(request.system),))], target) if request.system else []
-    fields = request_options(request, target, said.turns) | _system([*prompt, *said.system], target)
-    turns = mark_turns(said.turns, target.keep) if target.api == "anthropic" else said.turns
+    fields = request_options(request, target, history.turns) | _system([*prompt, *history.system], target)
+    turns = mark_turns(history.turns, target.keep) if target.api == "anthropic" else history.turns
     first = _SPELLINGS[target.api].encode_turns(prompt, {}, target) if target.api in ("openai", "responses") else []
-    written: list[bytes | bytearray] = [*map(to_json, first), said.done, *map(to_json, turns)]
+    written: list[bytes | bytearray] = [*map(to_json, first), history.done, *map(to_json, turns)]
     # joined once, at the end: the turns that are done are most of the bytes, and are copied no more often than needed
     pieces: list[bytes | bytearray] = [
         to_json(fields)[:-1],

@@ -48,13 +48,13 @@ def event_json(event: events.Event) -> dict[str, Any]:  # noqa: C901  one row fo
             reply = {"finish": message.finish, "calls": [_call(call) for call in message.calls]}
             return {"type": "replied", **reply, "usage": asdict(usage), "error": error}
         case events.ToolStarted(call=call, verdict=verdict, label=label):
-            told = {name: value for name, value in asdict(verdict).items() if name != "tool"} if verdict else None
-            return {"type": "tool_started", **_call(call), "verdict": told, **({"label": label} if label else {})}
+            record = {name: value for name, value in asdict(verdict).items() if name != "tool"} if verdict else None
+            return {"type": "tool_started", **_call(call), "verdict": record, **({"label": label} if label else {})}
         case events.ToolProgress(call=call, partial=partial):
             return {"type": "tool_progress", "id": call.id, "tool": call.name, "result": partial.to_json()}
         case events.ToolFinished(call=call, result=result, markdown=markdown):
-            told = {"type": "tool_finished", "id": call.id, "tool": call.name, "result": result.to_json()}
-            return {**told, "markdown": True} if markdown else told
+            record = {"type": "tool_finished", "id": call.id, "tool": call.name, "result": result.to_json()}
+            return {**record, "markdown": True} if markdown else record
         case events.TurnStarted(session=session, model=model, message=message):
             return {"type": "turn_started", "session": session, "model": model, "message": join_text(message)}
         case events.Retrying(attempt=attempt, seconds=seconds, error=error):
@@ -70,37 +70,37 @@ def event_json(event: events.Event) -> dict[str, Any]:  # noqa: C901  one row fo
     assert_never(event)
 
 
-def read_event(told: Mapping[str, Any], calls: dict[str, Call]) -> events.Event:
+def read_event(record: Mapping[str, Any], calls: dict[str, Call]) -> events.Event:
     """Return the event that such an object tells; `calls` keeps those under way: only its start tells all of one."""
-    id, rest = told.get("id", ""), {name: value for name, value in told.items() if name != "type"}
-    match told["type"]:
+    id, rest = record.get("id", ""), {name: value for name, value in record.items() if name != "type"}
+    match record["type"]:
         case "tool_started":
-            call = calls[id] = Call(id, told["tool"], told["args"], key=id)
-            verdict = Verdict(tool=call.name, **told["verdict"]) if told["verdict"] else None
-            return events.ToolStarted(call, verdict, told.get("label", ""))
+            call = calls[id] = Call(id, record["tool"], record["args"], key=id)
+            verdict = Verdict(tool=call.name, **record["verdict"]) if record["verdict"] else None
+            return events.ToolStarted(call, verdict, record.get("label", ""))
         case "tool_progress":
-            return events.ToolProgress(calls[id], Result.from_json(told["result"]))
+            return events.ToolProgress(calls[id], Result.from_json(record["result"]))
         case "tool_finished":
-            return events.ToolFinished(calls[id], Result.from_json(told["result"]), told.get("markdown", False))
+            return events.ToolFinished(calls[id], Result.from_json(record["result"]), record.get("markdown", False))
         case "turn_started" | "received" as kind:
-            said = Message(role="user", content=(Text(rest.pop("message")),))
-            return events.Received(said) if kind == "received" else events.TurnStarted(**rest, message=said)
+            message = Message(role="user", content=(Text(rest.pop("message")),))
+            return events.Received(message) if kind == "received" else events.TurnStarted(**rest, message=message)
         case "turn_finished":
-            return events.TurnFinished(**{**rest, "usage": events.Usage(**told["usage"])})
+            return events.TurnFinished(**{**rest, "usage": events.Usage(**record["usage"])})
         case "replied":
-            wanted = tuple(Call(each["id"], each["tool"], each["args"]) for each in told["calls"])
-            reply = Message(role="assistant", finish=told["finish"], calls=wanted)
-            return events.Replied(reply, events.Usage(**told["usage"]), told["error"])
+            wanted = tuple(Call(each["id"], each["tool"], each["args"]) for each in record["calls"])
+            reply = Message(role="assistant", finish=record["finish"], calls=wanted)
+            return events.Replied(reply, events.Usage(**record["usage"]), record["error"])
         case "call":
-            return events.CallDelta(told["at"], told["tool"], told["text"])
-    return _PLAIN_EVENTS[told["type"]](**rest)
+            return events.CallDelta(record["at"], record["tool"], record["text"])
+    return _PLAIN_EVENTS[record["type"]](**rest)
 
 
 async def follow_turn(ask: ServiceAsk, run: str, session: str) -> AsyncIterator[events.Event]:
     """Yield what happens in a run, as the events that they are in the process of the turn."""
     calls = dict[str, Call]()
-    async for told in follow_run(ask, run, session):
-        yield read_event(told, calls)
+    async for record in follow_run(ask, run, session):
+        yield read_event(record, calls)
 
 
 _PLAIN_EVENTS: Mapping[str, Callable[..., events.Event]] = {

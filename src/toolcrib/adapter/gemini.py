@@ -114,11 +114,11 @@ class _Contents:
         yield from map(_part, message.content)
         unsigned = _UNSIGNED if self._is_third and not any(call.signature for call in message.calls) else ""
         for call in message.calls:
-            said = {"id": call.id} if self._is_third and message.by == self._by else {}
-            said["name"] = name_for(call.name, self._names, _prefer_names)
-            self._called[call.id] = said
+            head = {"id": call.id} if self._is_third and message.by == self._by else {}
+            head["name"] = name_for(call.name, self._names, _prefer_names)
+            self._called[call.id] = head
             mark = call.signature or unsigned
-            yield {"functionCall": {**said, "args": dict(call.args)}} | ({"thoughtSignature": mark} if mark else {})
+            yield {"functionCall": {**head, "args": dict(call.args)}} | ({"thoughtSignature": mark} if mark else {})
 
     def _answer_turns(self, messages: Iterator[Message]) -> Iterator[_Json]:
         """Give all answers to one reply in one turn; before Gemini 3 their pictures follow in another."""
@@ -138,8 +138,8 @@ class _Contents:
 
 
 def _response(message: Message) -> dict[str, str]:
-    said = [_part(part)["text"] for part in message.content if not _is_picture(part)]
-    words = "\n".join(said) if said or not message.content else _PICTURED
+    texts = [_part(part)["text"] for part in message.content if not _is_picture(part)]
+    words = "\n".join(texts) if texts or not message.content else _PICTURED
     return {"error": words or error_text("")} if message.status == "error" else {"output": words}
 
 
@@ -302,15 +302,15 @@ class ReplyStream(ReplyReader):
         return self._given
 
     def feed(self, chunk: Any) -> list[ReplyEvent]:
-        said = as_object(chunk)
-        if said.get("usageMetadata"):
-            self._reply.use(_usage(as_object(said["usageMetadata"])))
-        if said.get("error"):
-            self._error = self._error or provider_error(said["error"])
-        feedback = as_object(said.get("promptFeedback"))
+        frame = as_object(chunk)
+        if frame.get("usageMetadata"):
+            self._reply.use(_usage(as_object(frame["usageMetadata"])))
+        if frame.get("error"):
+            self._error = self._error or provider_error(frame["error"])
+        feedback = as_object(frame.get("promptFeedback"))
         if reason := as_text(feedback.get("blockReason")):
             self._blocked = _explain(reason, feedback.get("blockReasonMessage"))
-        candidate = as_object(next(iter(as_list(said.get("candidates"))), None))
+        candidate = as_object(next(iter(as_list(frame.get("candidates"))), None))
         events: list[ReplyEvent] = []
         for part in as_list(as_object(candidate.get("content")).get("parts")):
             events += self._part(as_object(part))
@@ -377,9 +377,9 @@ def _explain(reason: str, message: Any) -> str:
     return error_text(f"{reason}, {as_text(message)}" if as_text(message) else reason)
 
 
-def _usage(said: Mapping[str, Any]) -> Usage:
+def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(
-        input=as_count(said.get("promptTokenCount")) + as_count(said.get("toolUsePromptTokenCount")),
-        output=as_count(said.get("candidatesTokenCount")) + as_count(said.get("thoughtsTokenCount")),
-        cached=as_count(said.get("cachedContentTokenCount")),
+        input=as_count(usage.get("promptTokenCount")) + as_count(usage.get("toolUsePromptTokenCount")),
+        output=as_count(usage.get("candidatesTokenCount")) + as_count(usage.get("thoughtsTokenCount")),
+        cached=as_count(usage.get("cachedContentTokenCount")),
     )

@@ -53,16 +53,21 @@ def encode_result(result: Result, output: Shape | None = None) -> dict[str, Any]
     content = result.framed if result.for_model else result.content
     blocks = [block for part in content for block in _encode_part(part)]
     encoded = {"content": blocks, "isError": result.status == "error"}
-    told = result.details
+    details = result.details
     if output is not None:
         value = _structure(result, output) if result.status == "ok" else None
         # clients take no success without the value that they were promised
         return {**encoded, "isError": True} if value is None else {**encoded, "structuredContent": value}
-    if result.status != "ok" or not isinstance(told, dict) or not told or any(part.source for part in result.content):
+    if (
+        result.status != "ok"
+        or not isinstance(details, dict)
+        or not details
+        or any(part.source for part in result.content)
+    ):
         return encoded
     # what was shortened, redacted or written in other words is not the same any more
-    is_told = any(isinstance(part, Text) and parse_object(part.text) == told for part in result.content)
-    return {**encoded, "structuredContent": told} if is_told else encoded
+    is_told = any(isinstance(part, Text) and parse_object(part.text) == details for part in result.content)
+    return {**encoded, "structuredContent": details} if is_told else encoded
 
 
 def _structure(result: Result, output: Shape) -> Any:
@@ -234,8 +239,8 @@ def _about(block: Mapping[str, Any], uri: str) -> Iterator[str]:
 
 
 def _label(block: Mapping[str, Any], key: str) -> str:
-    said = block.get(key)
-    return shorten(said, _MAX_LABEL_CHARS) if isinstance(said, str) else ""
+    label = block.get(key)
+    return shorten(label, _MAX_LABEL_CHARS) if isinstance(label, str) else ""
 
 
 def _size(data: str) -> str:

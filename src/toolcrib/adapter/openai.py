@@ -39,9 +39,9 @@ def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, A
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools."""
-    told = {"messages": encode_turns(prepare(messages, target), {}, target)}
+    body = {"messages": encode_turns(prepare(messages, target), {}, target)}
     offered = declare_all(tools, target)
-    return {**told, "tools": offered} if offered else told
+    return {**body, "tools": offered} if offered else body
 
 
 def declare_all(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
@@ -154,12 +154,12 @@ class ReplyStream(ReplyReader):
     _is_refusal = False
 
     def feed(self, chunk: Any) -> list[ReplyEvent]:
-        said = as_object(chunk)
-        if said.get("usage"):
-            self._reply.use(_usage(as_object(said["usage"])))
-        if said.get("error"):
-            self._error = self._error or provider_error(said["error"])
-        choices = (as_object(choice) for choice in as_list(said.get("choices")))
+        frame = as_object(chunk)
+        if frame.get("usage"):
+            self._reply.use(_usage(as_object(frame["usage"])))
+        if frame.get("error"):
+            self._error = self._error or provider_error(frame["error"])
+        choices = (as_object(choice) for choice in as_list(frame.get("choices")))
         choice = next((choice for choice in choices if choice.get("index", 0) == 0), {})
         events = self._delta(as_object(choice.get("delta") or choice.get("message")))
         if reason := choice.get("finish_reason"):
@@ -207,12 +207,12 @@ class ReplyStream(ReplyReader):
 read_reply = ReplyStream.read_whole
 
 
-def _usage(said: Mapping[str, Any]) -> Usage:
-    details = as_object(said.get("prompt_tokens_details"))
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    details = as_object(usage.get("prompt_tokens_details"))
     return Usage(
-        input=as_count(said.get("prompt_tokens")),
-        output=as_count(said.get("completion_tokens")),
-        cached=as_count(details.get("cached_tokens")) or as_count(said.get("prompt_cache_hit_tokens")),
+        input=as_count(usage.get("prompt_tokens")),
+        output=as_count(usage.get("completion_tokens")),
+        cached=as_count(details.get("cached_tokens")) or as_count(usage.get("prompt_cache_hit_tokens")),
         written=as_count(details.get("cache_write_tokens")),
     )
 

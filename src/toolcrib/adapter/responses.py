@@ -22,9 +22,9 @@ def declare(tool: Tool, *, strict: bool = False, model: str = "") -> dict[str, A
 
 def request(messages: Sequence[Message], tools: Sequence[Tool], target: Target) -> dict[str, Any]:
     """Return what a request says of the conversation and of the tools; nothing in it relies on what the server kept."""
-    told = {"input": encode_turns(prepare(messages, target), {}, target)}
+    body = {"input": encode_turns(prepare(messages, target), {}, target)}
     offered = declare_all(tools, target)
-    return {**told, "tools": offered} if offered else told
+    return {**body, "tools": offered} if offered else body
 
 
 def declare_all(tools: Sequence[Tool], target: Target) -> list[dict[str, Any]]:
@@ -209,15 +209,15 @@ def _seal(item: Mapping[str, Any]) -> str:
     """Return a thought as it is sent back, "" when the server kept it to itself."""
     if not as_text(item.get("id")) or not as_text(item.get("encrypted_content")):
         return ""
-    told = ("type", "id", "summary", "content", "encrypted_content")
-    return encode_signature({name: item[name] for name in told if item.get(name) is not None})
+    kept = ("type", "id", "summary", "content", "encrypted_content")
+    return encode_signature({name: item[name] for name in kept if item.get(name) is not None})
 
 
-def _usage(said: Mapping[str, Any]) -> Usage:
-    details = as_object(said.get("input_tokens_details"))
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    details = as_object(usage.get("input_tokens_details"))
     return Usage(
-        input=as_count(said.get("input_tokens")),
-        output=as_count(said.get("output_tokens")),
+        input=as_count(usage.get("input_tokens")),
+        output=as_count(usage.get("output_tokens")),
         cached=as_count(details.get("cached_tokens")),
         written=as_count(details.get("cache_write_tokens")),
     )

@@ -40,8 +40,8 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
             shown.append(own)
             continue
         words = part.text if isinstance(part, Text) else f"[{part.mime}, {len(part.data):,} bytes: the picture below]"
-        said = fence(words, part.source, token, notice=notice)
-        shown.append(part._replace(text=said) if isinstance(part, Text) else Text(said, part.source))
+        fenced = fence(words, part.source, token, notice=notice)
+        shown.append(part._replace(text=fenced) if isinstance(part, Text) else Text(fenced, part.source))
         if isinstance(part, Image):
             shown.append(part)
         notice = ""
@@ -54,13 +54,13 @@ def present(result: Result, token: str, limit: int = RESULT_CHARS, *, key: str =
 
 def redact_result(result: Result, redact: Callable[[str], str]) -> Result:
     """Return a result without the secrets that `redact` knows, also in its details and in what people are shown."""
-    details, said = result.details, str(result.details)
-    if redact(said) != said:
+    details, plain = result.details, str(result.details)
+    if redact(plain) != plain:
         details = redact_value(details, redact)
     shown = redact(str(result.display)) if result.display else ""
-    head, end, told = (redact(words) if words else "" for words in (result.head, result.end, result.for_model))
+    head, end, for_model = (redact(words) if words else "" for words in (result.head, result.end, result.for_model))
     content = redact_parts(result.content, redact)
-    return result._replace(content=content, details=details, display=shown, head=head, end=end, for_model=told)
+    return result._replace(content=content, details=details, display=shown, head=head, end=end, for_model=for_model)
 
 
 def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P, ...]:
@@ -75,8 +75,8 @@ def redact_parts(parts: Iterable[_P], redact: Callable[[str], str]) -> tuple[_P,
 
 def _redact_embed(embed: Embed | None, redact: Callable[[str], str]) -> Embed | None:
     """Return what words stand for as it is, or not at all where it holds a secret."""
-    told = "" if embed is None else "\n".join((embed.mime, embed.uri, embed.data.decode("latin-1")))
-    return embed if redact(told) == told else None
+    plain = "" if embed is None else "\n".join((embed.mime, embed.uri, embed.data.decode("latin-1")))
+    return embed if redact(plain) == plain else None
 
 
 def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
@@ -132,15 +132,15 @@ def error_text(message: str, redact: Callable[[str], str] = str) -> str:
 
 def is_failure(result: Result) -> bool:
     """Tell whether a result is a failure, also where only its details say so: `status: error` or `status: timeout`."""
-    said = result.details.get("status") if isinstance(result.details, Mapping) else None
-    return result.status == "error" or (isinstance(said, str) and said.strip().lower() in ("error", "timeout"))
+    status = result.details.get("status") if isinstance(result.details, Mapping) else None
+    return result.status == "error" or (isinstance(status, str) and status.strip().lower() in ("error", "timeout"))
 
 
 def reason(result: Result) -> str | None:
     """Return the sentence in which a result of any make says what went wrong: in its details, else in its text."""
     words = result_text(result)
-    told = parse_object(words) if len(words) <= _MAX_JSON_CHARS else None
-    return _complaint(result.details) or _complaint(told) or _sentence(words)
+    value = parse_object(words) if len(words) <= _MAX_JSON_CHARS else None
+    return _complaint(result.details) or _complaint(value) or _sentence(words)
 
 
 def result_text(result: Result) -> str:
@@ -193,16 +193,16 @@ def _complaint(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return None
     for name in ("error", "message", "reason"):
-        said = value.get(name)
-        if isinstance(said, Mapping):
-            said = next((said[key] for key in ("message", "error") if isinstance(said.get(key), str)), None)
-        if sentence := _sentence(said):
+        problem = value.get(name)
+        if isinstance(problem, Mapping):
+            problem = next((problem[key] for key in ("message", "error") if isinstance(problem.get(key), str)), None)
+        if sentence := _sentence(problem):
             return sentence
     return _sentence(value.get("status"))
 
 
-def _sentence(said: Any) -> str | None:
-    line = trim(said[:_MAX_JSON_CHARS]).partition("\n")[0] if isinstance(said, str) else ""
+def _sentence(text: Any) -> str | None:
+    line = trim(text[:_MAX_JSON_CHARS]).partition("\n")[0] if isinstance(text, str) else ""
     return shorten(trim(strip(line)), ERROR_CHARS) or None
 
 

@@ -33,9 +33,9 @@ def as_count(value: Any) -> int:
 
 def provider_error(value: Any) -> str:
     """Return what a provider says of its own failure, in one line."""
-    said = as_object(value)
+    error = as_object(value)
     return error_text(
-        as_text(value) or as_text(said.get("message")) or as_text(said.get("code")) or "it did not say why"
+        as_text(value) or as_text(error.get("message")) or as_text(error.get("code")) or "it did not say why"
     )
 
 

@@ -89,8 +89,8 @@ def all_of(readings: Sequence[SchemaReading], where: str, losses: Losses) -> Sch
 
 def yield_kind(parts: list[SchemaReading], where: str, losses: Losses) -> None:
     """Leave only the notes of the first part where a limit hints at another kind than the others say: it is idle."""
-    hinted, said = parts[0].get("type"), {part["type"] for part in parts[1:] if "type" in part} - {"null", "never"}
-    if hinted is not None and said and hinted not in said and (hinted, said) != ("number", {"integer"}):
+    hinted, stated = parts[0].get("type"), {part["type"] for part in parts[1:] if "type" in part} - {"null", "never"}
+    if hinted is not None and stated and hinted not in stated and (hinted, stated) != ("number", {"integer"}):
         losses += [(where, word) for word in parts[0] if word not in NOTES and word != "type"]
         parts[0] = {word: value for word, value in parts[0].items() if word in NOTES}
 

@@ -51,8 +51,8 @@ def _read_type(walk: "SchemaWalk", reading: SchemaReading, value: Any, where: st
         reading["type"] = kind or "null"
     if kind and "null" in names:
         walk.mark_nullable(reading)
-    told = (kind, "null", "integer") if kind == "number" else (kind, "null")
-    if not names or any(name not in told for name in names):
+    known = (kind, "null", "integer") if kind == "number" else (kind, "null")
+    if not names or any(name not in known for name in names):
         walk.losses.append((where, "type"))
 
 
@@ -343,11 +343,11 @@ class SchemaWalk:
             return None
         if reading is NEVER:
             return self.read(NULL, where, depth + 1) if takes_null else NEVER
-        for note, said in schema.items():
-            if note == "default" and type(said) in ATOMS:
-                reading[note] = said
+        for note, noted in schema.items():
+            if note == "default" and type(noted) in ATOMS:
+                reading[note] = noted
             elif note in NOTES:
-                self._keep(reading, note, said, where)
+                self._keep(reading, note, noted, where)
         if takes_null:
             self.mark_nullable(reading)
         return reading
