@@ -42,8 +42,8 @@ def _check_examples(config: settings.Config, translated: Translated) -> None:
             for at, line in enumerate(lines):
                 found = judge(line, rules, look_up)
                 if found.decision != expected:
-                    told = f"is {found.decision}, not {expected}: {found.reason}; change a rule or the example"
-                    sentence = conceal(f"{quote_value(line)} {told}", translated.document)
+                    mismatch = f"is {found.decision}, not {expected}: {found.reason}; change a rule or the example"
+                    sentence = conceal(f"{quote_value(line)} {mismatch}", translated.document)
                     raise ConfigError(sentence, translated.place((*path, "examples", expected, at)))
 
 

@@ -103,15 +103,15 @@ def lists(rule: Any, path: KeyPath, notes: Notes) -> Any:
     """
     if not isinstance(rule, Mapping):
         return rule
-    told = set_keys(rule)
+    kept = set_keys(rule)
     for key in _LISTS:
-        entries = told.get(key)
+        entries = kept.get(key)
         if key == "allow" and entries == []:
-            del told[key]
+            del kept[key]
         elif isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
             notes.ignored += [(*path, key, at) for at, entry in enumerate(entries) if complaint_about(entry)]
-            told[key] = [entry for entry in entries if not complaint_about(entry)]
-    return told
+            kept[key] = [entry for entry in entries if not complaint_about(entry)]
+    return kept
 
 
 _SPACES, _ROOMS = ("guilds", "teams"), ("channels", "rooms")
@@ -122,47 +122,49 @@ def channel(entry: Any, path: KeyPath, notes: Notes) -> Any:
     """Return a channel with all its groups in one place."""
     if not isinstance(entry, Mapping):
         return entry
-    told = _with_groups(set_keys(entry), path, notes)
-    accounts = told.get("accounts")
+    section = _with_groups(set_keys(entry), path, notes)
+    accounts = section.get("accounts")
     if isinstance(accounts, Mapping):
-        told["accounts"] = {id: _account(own, (*path, "accounts", id), notes) for id, own in set_keys(accounts).items()}
-    if isinstance(told.get("allowFrom"), list):
-        told["allowFrom"] = [str(sender) if type(sender) is int else sender for sender in told["allowFrom"]]
-    return told
+        section["accounts"] = {
+            id: _account(own, (*path, "accounts", id), notes) for id, own in set_keys(accounts).items()
+        }
+    if isinstance(section.get("allowFrom"), list):
+        section["allowFrom"] = [str(sender) if type(sender) is int else sender for sender in section["allowFrom"]]
+    return section
 
 
 def _account(account: Any, path: KeyPath, notes: Notes) -> Any:
     if not isinstance(account, Mapping):
         return account
-    told = _with_groups(set_keys(account), path, notes)
-    notes.ignored += [(*path, key) for key in told if key != "groups"]
-    return {key: told[key] for key in ("groups",) if key in told}
+    section = _with_groups(set_keys(account), path, notes)
+    notes.ignored += [(*path, key) for key in section if key != "groups"]
+    return {key: section[key] for key in ("groups",) if key in section}
 
 
-def _with_groups(told: dict[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
+def _with_groups(section: dict[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return the channel or account with guilds, teams and rooms among its groups."""
-    groups = told.pop("groups", {})
+    groups = section.pop("groups", {})
     if not isinstance(groups, Mapping):
-        return {**told, "groups": groups}
+        return {**section, "groups": groups}
     gathered = {id: _group(group, (*path, "groups", id), notes) for id, group in set_keys(groups).items()}
     places = {fold_name(id): (*path, "groups", id) for id in gathered}
-    for id, theirs, group in _rooms(told, path, notes):
+    for id, theirs, group in _rooms(section, path, notes):
         first = places.setdefault(fold_name(id), theirs)
         if first != theirs:
             raise notes.refusal(theirs, f"is the same group as {first[-1]!r}; merge the two")
         gathered[id] = _group(group, theirs, notes)
         notes.moved[*path, "groups", id] = theirs
-    rest = {key: value for key, value in told.items() if key not in (*_SPACES, *_ROOMS)}
+    rest = {key: value for key, value in section.items() if key not in (*_SPACES, *_ROOMS)}
     return {**rest, "groups": gathered} if gathered else rest
 
 
 _Found = Iterator[tuple[str, KeyPath, Any]]
 
 
-def _rooms(told: Mapping[str, Any], path: KeyPath, notes: Notes) -> _Found:
+def _rooms(section: Mapping[str, Any], path: KeyPath, notes: Notes) -> _Found:
     """Yield every group that does not stand under `groups`: its id here, its place there, what is written."""
     for key in (*_SPACES, *_ROOMS):
-        for id, entry in set_keys(notes.mapping(told.get(key), (*path, key))).items():
+        for id, entry in set_keys(notes.mapping(section.get(key), (*path, key))).items():
             if key in _ROOMS:
                 yield id.removeprefix("#") or id, (*path, key, id), entry
             else:
@@ -181,19 +183,19 @@ def _space(id: str, entry: Any, path: KeyPath, notes: Notes) -> _Found:
 def _group(group: Any, path: KeyPath, notes: Notes) -> Any:
     if not isinstance(group, Mapping):
         return group
-    told = {key: value for key, value in set_keys(group).items() if key in _USED}
+    kept = {key: value for key, value in set_keys(group).items() if key in _USED}
     inner = ("channels", "slug") if path[-2] in _SPACES else ()
     notes.ignored += [(*path, key) for key in set_keys(group) if key not in (*_USED, *inner)]
-    if "tools" in told:
-        told["tools"] = lists(told["tools"], (*path, "tools"), notes)
-    if isinstance(told.get("toolsBySender"), Mapping):
-        told["toolsBySender"] = _senders(told["toolsBySender"], (*path, "toolsBySender"), notes)
-    return told
+    if "tools" in kept:
+        kept["tools"] = lists(kept["tools"], (*path, "tools"), notes)
+    if isinstance(kept.get("toolsBySender"), Mapping):
+        kept["toolsBySender"] = _senders(kept["toolsBySender"], (*path, "toolsBySender"), notes)
+    return kept
 
 
 def _senders(rules: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return the rules by sender; of two spellings of one sender the first counts there, and a blank one is nobody."""
-    told: dict[str, Any] = {}
+    senders: dict[str, Any] = {}
     first: dict[str, str] = {}
     for key, rule in set_keys(rules).items():
         folded = key.strip().removeprefix("@").lower()
@@ -204,33 +206,33 @@ def _senders(rules: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str,
             notes.eclipsed.append(((*path, key), (*path, counts)))
         else:
             # of one channel; here it is spelled otherwise
-            told[re.sub(r"(?i)^\s*channel:([^:]+):(?=.)", r"\1:id:", key)] = lists(rule, (*path, key), notes)
-    return told
+            senders[re.sub(r"(?i)^\s*channel:([^:]+):(?=.)", r"\1:id:", key)] = lists(rule, (*path, key), notes)
+    return senders
 
 
 def from_openclaw(document: Document) -> Translated:
     """Return an OpenClaw file in toolcrib's layout."""
     notes = Notes(document)
-    told = set_keys(document.value)
-    told["tools"] = _tools(told.get("tools", {}), ("tools",), notes)
-    if isinstance(told["tools"], dict):
-        told["tools"]["pluginOnlyAllow"] = "additive"
-        if isinstance(by_sender := told["tools"].get("toolsBySender"), Mapping):
-            told["tools"]["toolsBySender"] = _senders(by_sender, ("tools", "toolsBySender"), notes)
-        _web(told, notes)
-    if isinstance(told.get("models"), Mapping):
-        told["models"] = _models(told["models"], notes)
-    if isinstance(told.get("agents"), Mapping):
-        _agents(told, told.pop("agents"), notes)
-    _servers(told, notes.mapping(told.pop("mcp", None), ("mcp",)), notes)
-    if isinstance(told.get("channels"), Mapping):
-        told["channels"] = _channels(told["channels"], notes)
-    if isinstance(told.get("plugins"), Mapping):
-        if not _has_memory(told["plugins"], notes):
-            told["memory"] = {**notes.mapping(told.get("memory"), ("memory",)), "enabled": False}
-        told["plugins"] = _plugins(told["plugins"], notes)
-    _leave_out(told, notes)
-    return Translated(document, told, notes.moved, tuple(notes.ignored), tuple(notes.eclipsed))
+    config = set_keys(document.value)
+    config["tools"] = _tools(config.get("tools", {}), ("tools",), notes)
+    if isinstance(config["tools"], dict):
+        config["tools"]["pluginOnlyAllow"] = "additive"
+        if isinstance(by_sender := config["tools"].get("toolsBySender"), Mapping):
+            config["tools"]["toolsBySender"] = _senders(by_sender, ("tools", "toolsBySender"), notes)
+        _web(config, notes)
+    if isinstance(config.get("models"), Mapping):
+        config["models"] = _models(config["models"], notes)
+    if isinstance(config.get("agents"), Mapping):
+        _agents(config, config.pop("agents"), notes)
+    _servers(config, notes.mapping(config.pop("mcp", None), ("mcp",)), notes)
+    if isinstance(config.get("channels"), Mapping):
+        config["channels"] = _channels(config["channels"], notes)
+    if isinstance(config.get("plugins"), Mapping):
+        if not _has_memory(config["plugins"], notes):
+            config["memory"] = {**notes.mapping(config.get("memory"), ("memory",)), "enabled": False}
+        config["plugins"] = _plugins(config["plugins"], notes)
+    _leave_out(config, notes)
+    return Translated(document, config, notes.moved, tuple(notes.ignored), tuple(notes.eclipsed))
 
 
 # Tools
@@ -239,20 +241,20 @@ def from_openclaw(document: Document) -> Translated:
 def _tools(tools: Any, path: KeyPath, notes: Notes) -> Any:
     if not isinstance(tools, Mapping):
         return tools
-    told: dict[str, Any] = lists(tools, path, notes)
-    if isinstance(told.get("byProvider"), Mapping):
-        told["byProvider"] = _providers(told["byProvider"], (*path, "byProvider"), notes)
+    kept: dict[str, Any] = lists(tools, path, notes)
+    if isinstance(kept.get("byProvider"), Mapping):
+        kept["byProvider"] = _providers(kept["byProvider"], (*path, "byProvider"), notes)
     for name in ("sandbox", "subagents"):
-        if isinstance(told.get(name), Mapping):
-            section = told[name] = set_keys(told[name])
+        if isinstance(kept.get(name), Mapping):
+            section = kept[name] = set_keys(kept[name])
             if "tools" in section:
                 inner = section["tools"]
                 section["tools"] = lists(inner, (*path, name, "tools"), notes)
                 if name == "sandbox" and isinstance(inner, Mapping) and inner.get("allow") == []:
                     section["tools"]["allow"] = ["*"]  # the built-in list would narrow what is documented as no limit
-    if isinstance(told.get("exec"), Mapping):
-        told["exec"] = _exec(told["exec"], (*path, "exec"), notes)
-    return told
+    if isinstance(kept.get("exec"), Mapping):
+        kept["exec"] = _exec(kept["exec"], (*path, "exec"), notes)
+    return kept
 
 
 def _providers(providers: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
@@ -267,60 +269,60 @@ def _providers(providers: Mapping[str, Any], path: KeyPath, notes: Notes) -> dic
 
 def _exec(section: Mapping[str, Any], path: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return how commands run; the machine of the gateway is `host` here, and there are no nodes."""
-    told = set_keys(section)
-    if told.get("host") == "gateway":
-        told["host"] = "host"
-    elif told.get("host") == "node":
-        del told["host"]
+    kept = set_keys(section)
+    if kept.get("host") == "gateway":
+        kept["host"] = "host"
+    elif kept.get("host") == "node":
+        del kept["host"]
         notes.ignored.append((*path, "host"))
-    return told
+    return kept
 
 
-def _web(told: dict[str, Any], notes: Notes) -> None:
+def _web(config: dict[str, Any], notes: Notes) -> None:
     """Move `tools.web` to `web`, which is something else there."""
-    if told.pop("web", None) is not None:
+    if config.pop("web", None) is not None:
         notes.ignored.append(("web",))
-    if "web" in told["tools"]:
-        told["web"] = web = told["tools"].pop("web")
+    if "web" in config["tools"]:
+        config["web"] = web = config["tools"].pop("web")
         notes.moved["web",] = ("tools", "web")
         search = web.get("search") if isinstance(web, Mapping) else {}
         provider = search.get("provider") if isinstance(search, Mapping) else None
         if isinstance(search, Mapping) and isinstance(provider, str) and provider not in get_args(SearchProviderName):
             notes.ignored.append(("tools", "web", "search", "provider"))
-            told["web"] = {**web, "search": {key: each for key, each in search.items() if key != "provider"}}
+            config["web"] = {**web, "search": {key: each for key, each in search.items() if key != "provider"}}
 
 
 # Agents
 
 
-def _agents(told: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> None:
+def _agents(config: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> None:
     """Move `agents.list` to `agents`, and what `agents.defaults` says to the sections it is about."""
     path = ("agents", "defaults")
     defaults = notes.mapping(agents.get("defaults"), path)
     search = (*path, _MEMORY)
     remembers = _memory(defaults.get(_MEMORY), search, ("memory",), notes)
     if remembers:
-        told["memory"] = {**notes.mapping(told.get("memory"), ("memory",)), **remembers}
+        config["memory"] = {**notes.mapping(config.get("memory"), ("memory",)), **remembers}
     listed, origin = agents.get("list"), ("agents", "list")
     if listed is None and (entries := notes.mapping(agents.get("entries"), ("agents", "entries"))):
         # newer files name their agents by key
-        told["agents"] = {
+        config["agents"] = {
             id: _agent(agent, ("agents", "entries", id), remembers.get("extraPaths", []), notes)
             for id, agent in set_keys(entries).items()
         }
         origin = ("agents", "entries")
     elif isinstance(listed, list):
         shared = remembers.get("extraPaths", [])
-        told["agents"] = [_agent(agent, ("agents", "list", at), shared, notes) for at, agent in enumerate(listed)]
+        config["agents"] = [_agent(agent, ("agents", "list", at), shared, notes) for at, agent in enumerate(listed)]
     elif listed is not None:
         raise notes.refusal(("agents", "list"), "should be a list")
     notes.moved["agents",] = origin
     notes.ignored += [("agents", key) for key in agents if key not in (origin[1], "defaults")]
     used = {"sandbox", "subagents", _MEMORY}
     for theirs, ours in (("model", "default"), ("imageModel", "image")):
-        used |= {theirs} if _model(told, ours, defaults.get(theirs), (*path, theirs), notes) else set()
-    _sandbox(told, defaults.get("sandbox"), (*path, "sandbox"), notes)
-    _subagents(told, defaults.get("subagents"), (*path, "subagents"), notes)
+        used |= {theirs} if _model(config, ours, defaults.get(theirs), (*path, theirs), notes) else set()
+    _sandbox(config, defaults.get("sandbox"), (*path, "sandbox"), notes)
+    _subagents(config, defaults.get("subagents"), (*path, "subagents"), notes)
     notes.ignored += [(*path, key) for key in defaults if key not in used]
 
 
@@ -328,28 +330,28 @@ def _agent(agent: Any, path: KeyPath, shared: list[str], notes: Notes) -> Any:
     """Return an agent; `shared` are the places that all of them remember from, besides its own."""
     if not isinstance(agent, Mapping):
         return agent
-    told, ours = set_keys(agent), ("agents", path[-1])
-    if _MEMORY in told:
-        told["memory"] = own = _memory(told.pop(_MEMORY), (*path, _MEMORY), (*ours, "memory"), notes)
+    kept, ours = set_keys(agent), ("agents", path[-1])
+    if _MEMORY in kept:
+        kept["memory"] = own = _memory(kept.pop(_MEMORY), (*path, _MEMORY), (*ours, "memory"), notes)
         if isinstance(own.get("extraPaths"), list):
             own["extraPaths"] = list(dict.fromkeys((*shared, *own["extraPaths"])))
-    if "tools" in told:
-        told["tools"] = _tools(told["tools"], (*path, "tools"), notes)
-    if isinstance(told.get("sandbox"), Mapping):
-        sandbox = set_keys(told.pop("sandbox"))
+    if "tools" in kept:
+        kept["tools"] = _tools(kept["tools"], (*path, "tools"), notes)
+    if isinstance(kept.get("sandbox"), Mapping):
+        sandbox = set_keys(kept.pop("sandbox"))
         notes.ignored += [(*path, "sandbox", key) for key in sandbox if key != "mode"]
         if "mode" in sandbox:
-            told["sandbox"] = sandbox["mode"]
+            kept["sandbox"] = sandbox["mode"]
             notes.moved[*ours, "sandbox"] = (*path, "sandbox", "mode")
-    if told.pop("heartbeat", None) is not None:  # it has more to it there, and would begin by itself
+    if kept.pop("heartbeat", None) is not None:  # it has more to it there, and would begin by itself
         notes.ignored.append((*path, "heartbeat"))
     for key in ("model", "imageModel"):
-        if isinstance(told.get(key), Mapping):
-            model = set_keys(told.pop(key))
+        if isinstance(kept.get(key), Mapping):
+            model = set_keys(kept.pop(key))
             if "primary" in model:
-                told[key] = model["primary"]
+                kept[key] = model["primary"]
                 notes.moved[*ours, key] = (*path, key, "primary")
-    return told
+    return kept
 
 
 _MEMORY = "memorySearch"
@@ -358,49 +360,49 @@ _MEMORY = "memorySearch"
 def _memory(section: Any, path: KeyPath, ours: KeyPath, notes: Notes) -> dict[str, Any]:
     """Return how memory is searched: whether, who makes the vectors, in which other places, and whether in sessions."""
     theirs = set_keys(notes.mapping(section, path))
-    told: dict[str, Any] = {key: theirs[key] for key in ("enabled", "provider", "extraPaths") if key in theirs}
-    if told.get("provider") == "auto":
-        del told["provider"]
-    elif isinstance(model := theirs.get("model"), str) and told.get("provider") in ("openai", "gemini"):
-        told["provider"] = f"{told['provider']}:{model}"
-    if isinstance(extra := told.get("extraPaths"), list) and all(isinstance(each, str) for each in extra):
-        told["extraPaths"] = list(dict.fromkeys(each.strip() for each in extra if each.strip()))
+    memory: dict[str, Any] = {key: theirs[key] for key in ("enabled", "provider", "extraPaths") if key in theirs}
+    if memory.get("provider") == "auto":
+        del memory["provider"]
+    elif isinstance(model := theirs.get("model"), str) and memory.get("provider") in ("openai", "gemini"):
+        memory["provider"] = f"{memory['provider']}:{model}"
+    if isinstance(extra := memory.get("extraPaths"), list) and all(isinstance(each, str) for each in extra):
+        memory["extraPaths"] = list(dict.fromkeys(each.strip() for each in extra if each.strip()))
     trial = notes.mapping(theirs.get("experimental"), (*path, "experimental"))
     if trial.get("sessionMemory") is True and "sessions" in notes.names(theirs.get("sources"), (*path, "sources")):
-        told["sources"] = ["files", "sessions"]
-    notes.moved |= {(*ours, key): (*path, key) for key in told}
+        memory["sources"] = ["files", "sessions"]
+    notes.moved |= {(*ours, key): (*path, key) for key in memory}
     used = {"enabled", "provider", "model", "extraPaths", "experimental", "sources"}
     notes.ignored += [(*path, key) for key in theirs if key not in used]
-    return told
+    return memory
 
 
-def _model(told: dict[str, Any], ours: str, model: Any, path: KeyPath, notes: Notes) -> bool:
+def _model(config: dict[str, Any], ours: str, model: Any, path: KeyPath, notes: Notes) -> bool:
     """Take the model of agents that name none; it is `models.default` here, or `models.image`."""
     if isinstance(model, Mapping):
         model, path = model.get("primary"), (*path, "primary")
-    if not isinstance(model, str) or not isinstance(told.get("models", {}), Mapping):
+    if not isinstance(model, str) or not isinstance(config.get("models", {}), Mapping):
         return False
-    told["models"] = {**told.get("models", {}), ours: model}
+    config["models"] = {**config.get("models", {}), ours: model}
     notes.moved["models", ours] = path
     return True
 
 
-def _sandbox(told: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes) -> None:
+def _sandbox(config: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes) -> None:
     sandbox = notes.mapping(defaults, path)
     kept = {key: sandbox[key] for key in ("mode", "workspaceAccess") if sandbox.get(key) is not None}
     if kept:
-        told["sandbox"] = {**told.get("sandbox", {}), **kept}
+        config["sandbox"] = {**config.get("sandbox", {}), **kept}
         notes.moved |= {("sandbox", key): (*path, key) for key in kept}
     notes.ignored += [(*path, key) for key in sandbox if key not in kept]
 
 
-def _subagents(told: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes) -> None:
+def _subagents(config: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes) -> None:
     subagents = notes.mapping(defaults, path)
     names = {"maxConcurrent": "maxConcurrent", "maxSpawnDepth": "maxDepth"}
     kept = {ours: subagents[theirs] for theirs, ours in names.items() if subagents.get(theirs) is not None}
-    section = told["tools"].get("subagents", {}) if isinstance(told["tools"], dict) else None
+    section = config["tools"].get("subagents", {}) if isinstance(config["tools"], dict) else None
     if kept and isinstance(section, Mapping):
-        told["tools"]["subagents"] = {**section, **kept}
+        config["tools"]["subagents"] = {**section, **kept}
         notes.moved |= {("tools", "subagents", ours): (*path, theirs) for theirs, ours in names.items() if ours in kept}
     notes.ignored += [(*path, key) for key in subagents if key not in names]
 
@@ -409,22 +411,22 @@ def _subagents(told: dict[str, Any], defaults: Any, path: KeyPath, notes: Notes)
 
 
 def _channels(channels: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    told = set_keys(channels)
-    if told.pop("defaults", None) is not None:
+    entries = set_keys(channels)
+    if entries.pop("defaults", None) is not None:
         notes.ignored.append(("channels", "defaults"))
-    return {name: channel(entry, ("channels", name), notes) for name, entry in told.items()}
+    return {name: channel(entry, ("channels", name), notes) for name, entry in entries.items()}
 
 
 def _models(models: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     """Return the providers; they stand one level deeper there."""
     providers = notes.mapping(models.get("providers"), ("models", "providers"))
-    told = {name: set_keys(entry) if isinstance(entry, Mapping) else entry for name, entry in providers.items()}
-    notes.moved |= {("models", name): ("models", "providers", name) for name in told}
+    entries = {name: set_keys(entry) if isinstance(entry, Mapping) else entry for name, entry in providers.items()}
+    notes.moved |= {("models", name): ("models", "providers", name) for name in entries}
     notes.ignored += [("models", key) for key in models if key != "providers"]
-    return told
+    return entries
 
 
-def _servers(told: dict[str, Any], mcp: Mapping[str, Any], notes: Notes) -> None:
+def _servers(config: dict[str, Any], mcp: Mapping[str, Any], notes: Notes) -> None:
     """Move `mcp.servers` to `mcpServers`, without those that are switched off."""
     path = ("mcp", "servers")
     servers = {
@@ -432,7 +434,7 @@ def _servers(told: dict[str, Any], mcp: Mapping[str, Any], notes: Notes) -> None
     }
     used = {name: each for name, each in servers.items() if each.get("enabled") is not False}
     if used:
-        told["mcpServers"] = {
+        config["mcpServers"] = {
             name: {key: value for key, value in set_keys(each).items() if key != "enabled"}
             for name, each in used.items()
         }
@@ -445,24 +447,24 @@ def _plugins(plugins: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     denied, allowed = (notes.names(plugins.get(key), ("plugins", key)) for key in ("deny", "allow"))
     load, entries = (notes.mapping(plugins.get(key), ("plugins", key)) for key in ("load", "entries"))
     off = plugins.get("enabled") is False
-    told: dict[str, Any] = {"folders": load.get("paths") or []}
+    kept: dict[str, Any] = {"folders": load.get("paths") or []}
     notes.moved["plugins", "folders"] = ("plugins", "load", "paths")
-    told["allow"] = [] if off else [id for id in allowed if id not in denied]
+    kept["allow"] = [] if off else [id for id in allowed if id not in denied]
     for id, entry in entries.items():
         if id in ("folders", "allow"):
             notes.ignored.append(("plugins", "entries", id))
             continue
-        told[id] = entry
+        kept[id] = entry
         if isinstance(entry, Mapping):
-            told[id] = {key: entry[key] for key in ("config", "enabled") if entry.get(key) is not None}
+            kept[id] = {key: entry[key] for key in ("config", "enabled") if entry.get(key) is not None}
             if off or id in denied or (allowed and id not in allowed):
-                told[id]["enabled"] = False
+                kept[id]["enabled"] = False
             notes.ignored += [("plugins", "entries", id, key) for key in entry if key not in ("config", "enabled")]
         notes.moved["plugins", id] = ("plugins", "entries", id)
     for id in denied:
-        told.setdefault(id, {"enabled": False})
+        kept.setdefault(id, {"enabled": False})
     notes.ignored += [("plugins", key) for key in plugins if key not in ("enabled", "deny", "allow", "load", "entries")]
-    return told
+    return kept
 
 
 def _has_memory(plugins: Mapping[str, Any], notes: Notes) -> bool:
@@ -478,14 +480,14 @@ def _has_memory(plugins: Mapping[str, Any], notes: Notes) -> bool:
 _MEMORY_PLUGIN = "memory-core"
 
 
-def _leave_out(told: dict[str, Any], notes: Notes) -> None:
+def _leave_out(config: dict[str, Any], notes: Notes) -> None:
     """Leave out what sections of the same name say there and nothing here reads; what is wrong is left in."""
-    if told.pop("secrets", None) is not None:
+    if config.pop("secrets", None) is not None:
         notes.ignored.append(("secrets",))
     for section, key, is_theirs in _THEIRS:
-        written = told.get(section)
+        written = config.get(section)
         if isinstance(written, Mapping) and key in written and is_theirs(written[key]):
-            told[section] = {name: value for name, value in written.items() if name != key}
+            config[section] = {name: value for name, value in written.items() if name != key}
             notes.ignored.append((section, key))
 
 
