@@ -71,8 +71,8 @@ def _make_check(parts: Mapping[str, Tool], flat: Schema) -> Check:
         if part is None:
             meant = [] if action is None else nearest(str(action), parts)
             hint = f"did you mean {meant[0]!r}?" if meant else f"use one of {', '.join(parts)}"
-            said = "action is required" if action is None else f"there is no action {action!r}"
-            raise ArgumentError(join_complaints([said, hint]))
+            complaint = "action is required" if action is None else f"there is no action {action!r}"
+            raise ArgumentError(join_complaints([complaint, hint]))
         # a model that must fill in every field writes null, 0, "" or false for those of the other actions
         foreign = every - part.parameters["properties"].keys()
         rest = {key: value for key, value in args.items() if value or key not in foreign}

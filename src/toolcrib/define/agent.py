@@ -118,14 +118,14 @@ def entry_schema(name: str, entry: Any, where: str) -> dict[str, Any]:
         raise DeclarationError(f"{where}: input {name!r} must be a mapping with a type, not {entry!r}"[:300])
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in SIX:
-        said = "null" if kind is None and "type" in entry else kind
-        has = "has no type" if said is None else f"has the type {str(said)[:40]!r}"
+        stated = "null" if kind is None and "type" in entry else kind
+        has = "has no type" if stated is None else f"has the type {str(stated)[:40]!r}"
         raise DeclarationError(f"{where}: input {name!r} {has}; there are {', '.join(SIX)}")
     for word, value in entry.items():
         if complaint := _complaint(word, value, kind):
             raise DeclarationError(f"{where}: input {name!r}: {complaint}")
-    said = {word: value for word, value in entry.items() if word not in ("type", "required")}
-    return {**SIX[kind], **said}
+    stated = {word: value for word, value in entry.items() if word not in ("type", "required")}
+    return {**SIX[kind], **stated}
 
 
 def _complaint(word: str, value: Any, kind: str) -> str | None:

@@ -118,16 +118,16 @@ class Question:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, row: Mapping[str, Any]) -> Self:
         """Return the question that a door elsewhere was told of, without what only its crib knows.
 
         Whoever told it may be anybody, so that nothing in it is obeyed by a terminal.
         """
         names = ("id", "tool", "reason", "shown", "once", "by")
-        words: dict[str, Any] = {name: escape_controls(str(told[name])) for name in names}
+        words: dict[str, Any] = {name: escape_controls(str(row[name])) for name in names}
         return cls(
-            **words, digest="", person="", asked_at=told["askedAt"], expires_at=told["expiresAt"], state=told["state"],
-            lasting=tuple(Lasting(escape_controls(str(shown)), "") for shown in told["lasting"]),
+            **words, digest="", person="", asked_at=row["askedAt"], expires_at=row["expiresAt"], state=row["state"],
+            lasting=tuple(Lasting(escape_controls(str(shown)), "") for shown in row["lasting"]),
         )  # fmt: skip
 
 

@@ -144,8 +144,8 @@ def fold_origin(text: str) -> str:
 
 def is_origin_of(origin: str, host: str) -> bool:
     """Tell whether an origin is that of the page at what a request calls our host, over TLS or not."""
-    told = fold_origin(origin)
-    return told not in ("", "null") and told in (fold_origin(f"http://{host}"), fold_origin(f"https://{host}"))
+    folded = fold_origin(origin)
+    return folded not in ("", "null") and folded in (fold_origin(f"http://{host}"), fold_origin(f"https://{host}"))
 
 
 def _split_port(place: str, default: int) -> tuple[str, int]:

@@ -39,9 +39,9 @@ class ArgumentError(ToolError):
 
 def make_unasked_error(reason: str, tool: str) -> ToolError:
     """Return the refusal of a call that a person would have to be asked about, where there is nobody."""
-    told = f"Refused: this call of {tool} needs a person's yes, and nobody is there to ask."
+    refusal = f"Refused: this call of {tool} needs a person's yes, and nobody is there to ask."
     message = f"{reason}, and there is nobody to ask"
-    return ToolError(message, code="not_approved", for_model=f"{told} Do not try again; tell the user.")
+    return ToolError(message, code="not_approved", for_model=f"{refusal} Do not try again; tell the user.")
 
 
 class DeclarationError(CribError):

@@ -95,16 +95,16 @@ class Bus:
         self, event: str, payload: Any, session: str = "", is_for: Callable[[Caller], bool] | None = None
     ) -> None:
         """Tell what happened."""
-        told = GatewayEvent(event, payload, session, is_for)
+        sent = GatewayEvent(event, payload, session, is_for)
         for listener in tuple(self._listeners):
-            listener(told)
+            listener(sent)
 
 
 async def follow_run(ask: ServiceAsk, run: str, session: str) -> AsyncIterator[dict[str, Any]]:
     """Yield what happens in a run, from its beginning to its end; without an id it is the latest of the session."""
-    told: dict[str, Any] = {"runId": run, "after": 0, "done": False}
-    while not told["done"]:
-        known = {"runId": told["runId"], "after": told["after"], "sessionKey": session}
-        told = await ask("chat.follow", known)
-        for event in told["events"]:
+    page: dict[str, Any] = {"runId": run, "after": 0, "done": False}
+    while not page["done"]:
+        known = {"runId": page["runId"], "after": page["after"], "sessionKey": session}
+        page = await ask("chat.follow", known)
+        for event in page["events"]:
             yield event

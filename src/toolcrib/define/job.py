@@ -199,8 +199,8 @@ def normalize_job(raw: Any, *, fills: bool = True) -> dict[str, Any] | None:
         agent = trim(job.pop("agentId"))
         job |= {"agentId": to_agent(agent)} if agent else {}
     if isinstance(job.get("enabled"), str):
-        said = trim(job["enabled"]).lower()
-        job["enabled"] = {"true": True, "false": False}.get(said, job["enabled"])
+        text = trim(job["enabled"]).lower()
+        job["enabled"] = {"true": True, "false": False}.get(text, job["enabled"])
     if isinstance(job.get("schedule"), Mapping):
         job["schedule"] = _normalize_schedule(job["schedule"])
     if isinstance(job.get("payload"), Mapping):
@@ -279,8 +279,8 @@ def check_spelling(written: Any) -> JobSpec:
         return _SPEC.validate_python(written)
     except ValidationError as error:
         wrong = [(".".join(str(part) for part in each["loc"]) or "the job", each["msg"]) for each in error.errors()]
-        said = "; ".join(f"{place}: {what[:1].lower()}{what[1:]}" for place, what in wrong[:12])
-        raise ToolError(f"that is no job: {said}", code="bad_arguments") from None
+        complaints = "; ".join(f"{place}: {what[:1].lower()}{what[1:]}" for place, what in wrong[:12])
+        raise ToolError(f"that is no job: {complaints}", code="bad_arguments") from None
 
 
 # As JSON
@@ -288,10 +288,10 @@ def check_spelling(written: Any) -> JobSpec:
 
 def job_to_json(job: Job) -> dict[str, Any]:
     """Return a job as it is kept."""
-    told = {
+    row = {
         name: getattr(job, name) for name in ("had", "home", "place", "source", "created_ms", "updated_ms", "anchor_ms")
     }
-    return {**told, "spec": job.spec.to_json(), "author": asdict(job.author), "state": asdict(job.state)}
+    return {**row, "spec": job.spec.to_json(), "author": asdict(job.author), "state": asdict(job.state)}
 
 
 def job_from_json(id: str, kept: Mapping[str, Any]) -> Job:

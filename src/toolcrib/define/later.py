@@ -55,8 +55,8 @@ class PendingCall:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a door shows it."""
-        told = {"handle": self.handle, "tool": self.call.name, "sessionKey": self.session, "state": self.state}
-        return {**told, "madeAt": self.made_at, "until": self.until}
+        row = {"handle": self.handle, "tool": self.call.name, "sessionKey": self.session, "state": self.state}
+        return {**row, "madeAt": self.made_at, "until": self.until}
 
 
 def pending_result(tool: str, handle: str) -> Result:
@@ -80,7 +80,7 @@ class PendingStore(Protocol):
         """Return those with this handle, of this session, in one of these states, as far as given; newest first."""
 
     async def settle(
-        self, key: str, to: PendingState, /, *, of: Collection[PendingState], now: float = 0.0, **said: Any
+        self, key: str, to: PendingState, /, *, of: Collection[PendingState], now: float = 0.0, **changes: Any
     ) -> bool:
         """Move one on if its state is one `of` these, and its time not over by `now`; tell whether.
 

@@ -20,8 +20,8 @@ _PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annot
 
 def definition_digest(definition: Definition) -> str:
     """Return what a definition is pinned by: it changes with every word that says what the tool is."""
-    told = {key: definition[key] for key in _PINNED if definition.get(key) is not None}
-    return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    pinned = {key: definition[key] for key in _PINNED if definition.get(key) is not None}
+    return hashlib.sha256(orjson.dumps(pinned, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

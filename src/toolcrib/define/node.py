@@ -59,11 +59,11 @@ class Node:
 
     def to_json(self) -> dict[str, Any]:
         """Return its row in a list."""
-        told = {"nodeId": self.id, "displayName": self.name, "platform": self.platform, "deviceFamily": self.family}
-        told |= {"version": self.version, "remoteIp": self.address}
+        row = {"nodeId": self.id, "displayName": self.name, "platform": self.platform, "deviceFamily": self.family}
+        row |= {"version": self.version, "remoteIp": self.address}
         at = {"connectedAtMs": int(self.connected_at * 1000)} if self.connected_at else {}
         lists = {"caps": list(self.caps), "commands": list(self.commands), "permissions": dict(self.permissions)}
-        return {key: value for key, value in told.items() if value} | lists | at | {"connected": bool(at)}
+        return {key: value for key, value in row.items() if value} | lists | at | {"connected": bool(at)}
 
 
 def list_allowed_commands(

@@ -130,8 +130,8 @@ def rpc(
     if odd := next((each for each in needed if each not in SCOPES), None):
         raise DeclarationError(f"{name}: no scope {odd!r}; there are {', '.join(SCOPES)}")
     work = work_of(as_tool) if isinstance(as_tool, str) and as_tool else as_tool or None
-    said: MethodFacts = {"reads": "read" in needed, **facts}
-    made = Mark(name, *needed, work, **said)
+    stated: MethodFacts = {"reads": "read" in needed, **facts}
+    made = Mark(name, *needed, work, **stated)
 
     def mark(method: _Method) -> _Method:
         method.__rpc__ = made  # type: ignore[attr-defined]  # read back by mark_of

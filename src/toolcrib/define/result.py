@@ -211,8 +211,8 @@ class Result(NamedTuple):
     def read_as(self, kind: type[V]) -> V:
         """Return the details as a value of this type, by its fields' own names; raise ToolError where they are none."""
         if self.status != "ok":
-            told = self.details if isinstance(self.details, Mapping) else {}
-            raise ToolError(self.plain_text or self.status, code=str(told.get("code", "failed")))
+            details = self.details if isinstance(self.details, Mapping) else {}
+            raise ToolError(self.plain_text or self.status, code=str(details.get("code", "failed")))
         try:
             return TypeAdapter(kind).validate_python(self.details, by_alias=False, by_name=True)
         except ValidationError as error:
@@ -223,8 +223,8 @@ class Result(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, with `type` and `mimeType` as the documents spell them; `display` if it has one."""
-        told = {"content": [_block(part) for part in self.content], "details": self.details, "status": self.status}
-        return {**told, "display": self.display} if self.display else told
+        row = {"content": [_block(part) for part in self.content], "details": self.details, "status": self.status}
+        return {**row, "display": self.display} if self.display else row
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:

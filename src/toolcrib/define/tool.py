@@ -226,8 +226,8 @@ class Tool:
     @property
     def says_nothing(self) -> bool:
         """Whether it is not ours and tells nothing of what a call reaches: any text may name a place then."""
-        told = self.paths or self.urls or self.recipients or self.commands or self.read_places
-        return not told and self.source.startswith(_FROM_ELSEWHERE)
+        stated = self.paths or self.urls or self.recipients or self.commands or self.read_places
+        return not stated and self.source.startswith(_FROM_ELSEWHERE)
 
     @property
     def kind(self) -> str:
@@ -352,8 +352,8 @@ def tool(
 
     def declare(body: Callable[P, R]) -> FunctionTool[P, R]:
         title = name or str(getattr(body, "__name__", ""))
-        said, words = read_docstring(body)
-        text = description if description is not None else said
+        summary, words = read_docstring(body)
+        text = description if description is not None else summary
         where = f"tool {title} ({_where(body)})"
         if not text.strip():
             raise DeclarationError(f"{where}: needs a docstring or a description; a model chooses tools by it")

@@ -67,9 +67,9 @@ class Page:
     def text(self) -> str:
         """The body as text: by its mark, by what the answer or the page itself says, else as it can be read."""
         mark = next((name for mark, name in _MARKS if self.body.startswith(mark)), "")
-        said = [*_CHARSET.findall(self.headers.get("content-type", ""))]
-        said += _CHARSET.findall(self.body[:_HEAD_BYTES].decode("ascii", "replace")) if not said else []
-        for name in filter(None, (mark, *said[:1])):
+        charsets = [*_CHARSET.findall(self.headers.get("content-type", ""))]
+        charsets += _CHARSET.findall(self.body[:_HEAD_BYTES].decode("ascii", "replace")) if not charsets else []
+        for name in filter(None, (mark, *charsets[:1])):
             try:
                 return self.body.decode(_MEANT.get(name.lower(), name), "replace")
             except (LookupError, ValueError):  # no such encoding, or none of text

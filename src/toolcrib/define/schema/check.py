@@ -75,8 +75,8 @@ def fit_to(schema: Schema, *, coerced: bool = False, what: str = "the arguments"
         refuse_deep(ready, what)
         is_long = _is_long(ready)
         errors = _first_error(validator.validate, ready) if is_long else validator.iter_errors(ready)
-        told = join_complaints(said for error in errors for said in complaints_of_schema(error, schema))
-        raise ArgumentError(f"{told}; {what} are long, so there may be more of the kind" if is_long else told)
+        complaint = join_complaints(each for error in errors for each in complaints_of_schema(error, schema))
+        raise ArgumentError(f"{complaint}; {what} are long, so there may be more of the kind" if is_long else complaint)
 
     return fit
 
@@ -274,8 +274,8 @@ def _construct(make: _Make, fitting: Any) -> Any:
     except ValidationError as error:
         if error.error_count() > _MAX_WRONG:
             raise ArgumentError(f"{error.error_count():,} values cannot be used; send fewer to learn why") from None
-        said = [complaint_of_python(detail) for detail in error.errors(include_url=False)]
-        raise ArgumentError(join_complaints(said)) from None
+        complaints = [complaint_of_python(detail) for detail in error.errors(include_url=False)]
+        raise ArgumentError(join_complaints(complaints)) from None
 
 
 def _validator(annotations: Mapping[str, Any], fields: Iterable[Field]) -> _Make:

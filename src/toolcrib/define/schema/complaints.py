@@ -32,9 +32,9 @@ _FORMATS = {
 
 def join_complaints(complaints: Iterable[str]) -> str:
     """Return the complaints as one sentence, each said once, ten at the most."""
-    said = list(dict.fromkeys(complaints))
-    more = f"; and {len(said) - 10} more" if len(said) > 10 else ""
-    return "; ".join(said[:10]) + more
+    distinct = list(dict.fromkeys(complaints))
+    more = f"; and {len(distinct) - 10} more" if len(distinct) > 10 else ""
+    return "; ".join(distinct[:10]) + more
 
 
 def complaint_of_python(detail: ErrorDetails) -> str:
@@ -67,7 +67,7 @@ def complaints_of_schema(error: Any, schema: Schema) -> list[str]:
                 errors for errors in meant if not any(each.kind.name in ("const", "enum") for each in errors)
             ] or meant
             if len(meant) == 1 and meant[0]:
-                return [said for each in meant[0] for said in complaints_of_schema(each, schema)]
+                return [complaint for each in meant[0] for complaint in complaints_of_schema(each, schema)]
     wanted = _demand(kind)
     if wanted is None:
         message = _cut(error.message.splitlines()[0])
@@ -82,9 +82,9 @@ def _is_about(inner: Any, outer: Any) -> bool:
 
 def _demand(kind: Any) -> str | None:
     """Return what a value must be or have, None for keywords that speak for themselves."""
-    said = _LIMITS.get(kind.name)
-    if said is not None:
-        return said.format(kind.limit, "" if kind.limit == 1 else "s")
+    sentence = _LIMITS.get(kind.name)
+    if sentence is not None:
+        return sentence.format(kind.limit, "" if kind.limit == 1 else "s")
     match kind.name:
         case "type":
             return f"be {_either([_KINDS.get(each, each) for each in kind.types])}"
