@@ -94,12 +94,12 @@ def _bind(tool: Tool, when: Mapping[str, Any], roots: Roots, *, takes: bool) -> 
 
 def _find_schema(tool: Tool, own: str) -> Mapping[str, Any]:
     """Return what is said of a parameter, where it stands or where that refers to."""
-    known, said = tool.parameters.get("properties", {}).get(own), dict[str, Any]()
+    known, stated = tool.parameters.get("properties", {}).get(own), dict[str, Any]()
     for _ in range(_MAX_REFERENCES):
         if not isinstance(known, Mapping):
             break
-        said, known = {**known, **said}, target_of(known["$ref"], tool.parameters) if "$ref" in known else None
-    return said
+        stated, known = {**known, **stated}, target_of(known["$ref"], tool.parameters) if "$ref" in known else None
+    return stated
 
 
 class CallerArgumentRules:

@@ -65,8 +65,8 @@ def check_when(when: Mapping[str, Any]) -> None:
 def _check_wanted(name: str, wanted: Any) -> None:
     if isinstance(wanted, Mapping):
         if not wanted or (strange := wanted.keys() - _OPERATORS.keys()):
-            said = f"no condition {min(strange)!r}" if wanted else "an empty condition"
-            raise ValueError(f"when: {name} has {said}; there are {', '.join(sorted(_OPERATORS))}")
+            found = f"no condition {min(strange)!r}" if wanted else "an empty condition"
+            raise ValueError(f"when: {name} has {found}; there are {', '.join(sorted(_OPERATORS))}")
         for operator, value in wanted.items():
             _check_operand(f"{name}.{operator}", operator, value)
     elif isinstance(wanted, (list, tuple)):

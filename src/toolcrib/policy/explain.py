@@ -38,9 +38,9 @@ def verdict_json(verdict: Verdict, tool: Tool) -> dict[str, Any]:
 
 def caller_json(who: ResolvedCaller) -> dict[str, Any]:
     """Return who was asked about, with what was decided about them."""
-    told = asdict(replace(who.caller, agent=who.agent, owner=who.is_owner, sandboxed=who.is_sandboxed))
-    del told["parent_models"], told["made_through"], told["door"]
-    return {**told, "parents": list(who.caller.parents)}
+    facts = asdict(replace(who.caller, agent=who.agent, owner=who.is_owner, sandboxed=who.is_sandboxed))
+    del facts["parent_models"], facts["made_through"], facts["door"]
+    return {**facts, "parents": list(who.caller.parents)}
 
 
 def explain_json(
@@ -73,7 +73,7 @@ def list_conditions(belt: Selection, tool: Tool) -> dict[str, Any]:
     return {"conditions": [dict(zip(("decision", "rule", "origin"), each, strict=True)) for each in rules.conditions]}
 
 
-def with_call(told: dict[str, Any], verdict: Verdict, tainted: Verdict, found: Iterable[Verdict]) -> dict[str, Any]:
+def with_call(answer: dict[str, Any], verdict: Verdict, tainted: Verdict, found: Iterable[Verdict]) -> dict[str, Any]:
     """Return an answer about one tool with what is said of a call of it; the strictest word counts, then the first.
 
     Heard in the order of a call: the `verdict`, rules about arguments, what it is once `tainted`, then hosts.
@@ -83,8 +83,8 @@ def with_call(told: dict[str, Any], verdict: Verdict, tainted: Verdict, found: I
     heard = (verdict, *argued, tainted, *found)
     first = min(heard, key=lambda each: ranks.index(each.decision))
     steps = [asdict(LayerStep(each.layer, each.origin, each.decision, each.rule)) for each in found if each.layer]
-    told["tools"] = [{**told["tools"][0], **asdict(first)}]
-    return {**told, "steps": [*told["steps"], *steps]}
+    answer["tools"] = [{**answer["tools"][0], **asdict(first)}]
+    return {**answer, "steps": [*answer["steps"], *steps]}
 
 
 class JudgedCall(NamedTuple):
@@ -109,8 +109,8 @@ async def judge_call(
         try:
             args, values = await resolve_places(rules, tool, args, ports, sources)
         except ToolError as error:
-            said = Verdict(tool.name, "deny", "argument", None, None, str(error), "call it with other arguments")
-            return JudgedCall([said], args)
+            refusal = Verdict(tool.name, "deny", "argument", None, None, str(error), "call it with other arguments")
+            return JudgedCall([refusal], args)
         passed = Verdict(tool.name, "allow", "argument", None, None, "passes every rule about its arguments", None)
         found.append(rules.judge(values) or passed)
         says = rules.list_says(values)
@@ -135,9 +135,9 @@ async def _judge_host(tool: str, place: str, explain: Callable[[str], Awaitable[
     except (OSError, ToolError) as error:
         if getattr(error, "code", "") != "denied":  # it has no address, or is none: nobody refuses it
             return []
-        said = str(error)
-        origin = "tools.hosts" if "tools.hosts" in said else "web.ssrf.allowPrivate"
-        return [Verdict(tool, "deny", "hosts", place, origin, said, f"change {origin}, or ask for another address")]
+        reason = str(error)
+        origin = "tools.hosts" if "tools.hosts" in reason else "web.ssrf.allowPrivate"
+        return [Verdict(tool, "deny", "hosts", place, origin, reason, f"change {origin}, or ask for another address")]
     return [Verdict(tool, "allow", "hosts", None, None, "is let out to", None)]
 
 

@@ -80,14 +80,15 @@ class _CompiledLayer:
     """One layer, its lists ready to be asked."""
 
     __slots__ = (
-        "allow", "always", "argued", "ask", "asks", "deny", "gives", "layer", "lends_exec", "said", "spared", "stated",
+        "allow", "always", "argued", "ask", "asks", "deny", "gives", "layer", "lends_exec",
+        "reasons", "spared", "stated",
     )  # fmt: skip
 
     def __init__(self, layer: Layer, inventory: Inventory, *, additive: bool) -> None:
         rule = layer.rule
         self.layer = layer
         self.stated = value_at_origin(layer)
-        self.said: dict[str | None, str] = {}
+        self.reasons: dict[str | None, str] = {}
         of = layer.spares
         self.spared = frozenset(name for name, tool in inventory.tools.items() if tool.source == of if of)
         within = beginning_of(layer.source or "")
@@ -172,11 +173,11 @@ class _CompiledLayer:
         """Return this layer's verdict on a tool; the reason is the same for all that one entry decides."""
         decision, entry = self.judge(tool.name)
         layer = self.layer
-        said = self.said.get(entry)
-        if said is None:
-            said = self.said[entry] = reason_for(layer, decision, entry)
+        reason = self.reasons.get(entry)
+        if reason is None:
+            reason = self.reasons[entry] = reason_for(layer, decision, entry)
         remedy = remedy_for(tool, layer, decision, entry)
-        return Verdict(tool.name, decision, layer.name, entry, layer.origin, said, remedy)
+        return Verdict(tool.name, decision, layer.name, entry, layer.origin, reason, remedy)
 
 
 class _Judge:
@@ -277,14 +278,14 @@ class _Judge:
     def steps(self, name: str) -> tuple[LayerStep, ...]:
         """Return what every layer says about one tool, in order; of several of one name, the one that decides."""
         tool = self.tools[name]
-        said: dict[LayerName, LayerStep] = {}
+        strictest: dict[LayerName, LayerStep] = {}
         for step, _ in self._own_steps(tool):
-            _keep_strictest(said, step)
+            _keep_strictest(strictest, step)
         for each in (*self.everywhere, *self.asks):
             decision, entry = each.judge(name)
-            _keep_strictest(said, LayerStep(each.layer.name, each.layer.origin, decision, entry))
-        silent = (LayerStep(layer, None, "allow", None) for layer in LAYERS if layer not in _ELSEWHERE.union(said))
-        return tuple(sorted((*said.values(), *silent), key=lambda step: LAYERS.index(step.layer)))
+            _keep_strictest(strictest, LayerStep(each.layer.name, each.layer.origin, decision, entry))
+        silent = (LayerStep(layer, None, "allow", None) for layer in LAYERS if layer not in _ELSEWHERE.union(strictest))
+        return tuple(sorted((*strictest.values(), *silent), key=lambda step: LAYERS.index(step.layer)))
 
     def _own_steps(self, tool: Tool) -> Iterator[tuple[LayerStep, Layer | None]]:
         """Yield what is judged by the tool's own fields: its source's lists, optional, owner, requirements."""
@@ -318,10 +319,10 @@ def _names_plugin(entry: str, inventory: Inventory) -> bool:
     return bool(members) or (tool is not None and tool.source.startswith("plugin:"))
 
 
-def _keep_strictest(said: dict[LayerName, LayerStep], step: LayerStep) -> None:
-    known = said.get(step.layer)
+def _keep_strictest(strictest: dict[LayerName, LayerStep], step: LayerStep) -> None:
+    known = strictest.get(step.layer)
     if known is None or (known.decision == "allow" and (step.decision != "allow" or known.rule is None)):
-        said[step.layer] = step
+        strictest[step.layer] = step
 
 
 def _own_verdict(tool: Tool, step: LayerStep, layer: Layer | None) -> Verdict:

@@ -79,8 +79,8 @@ def read_reached(tool: Tool, looked: Looked, args: Mapping[str, Any], here: Sequ
         known = tool.parameters.get("properties", {}).items()
         left = [each.get("default") for name, each in known if args.get(name) is None and isinstance(each, Mapping)]
         strange = [name for name in args if not name.isidentifier()]
-        said = [to_jsonable_python(value, fallback=str) for value in (*args.values(), *left, strange)]
-        found = [text for value in said for text in _list_texts(value, numbers=looked.kind == "to")]
+        values = [to_jsonable_python(value, fallback=str) for value in (*args.values(), *left, strange)]
+        found = [text for value in values for text in _list_texts(value, numbers=looked.kind == "to")]
         found += [text for each in found for text in _list_texts(_read_json(each), numbers=looked.kind == "to")]
         found += [plain for each in found if (plain := decode_fully(each)) != each]
         if looked.kind == "path":  # `--file=x`, `@x`, `x,y`, but no sentence and no address

@@ -57,8 +57,8 @@ class TaintRules:
             return verdict
         rule, source = found
         remedy = f"begin a new conversation, or take {rule.rule!r} out of {rule.origin.rpartition('[')[0]}"
-        told = replace(verdict, decision=rule.decision, layer="taint", rule=rule.rule, origin=rule.origin)
-        return replace(told, reason=rule.explain(source), remedy=remedy)
+        changed = replace(verdict, decision=rule.decision, layer="taint", rule=rule.rule, origin=rule.origin)
+        return replace(changed, reason=rule.explain(source), remedy=remedy)
 
     def step(self, tool: str, sources: Collection[str]) -> tuple[LayerStep, ...]:
         """Return what the layer says about a tool, nothing where it is silent."""
@@ -67,9 +67,9 @@ class TaintRules:
 
     def to_json(self, tool: str, sources: Iterable[str]) -> dict[str, Any]:
         """Return what `explain` adds of a tool: the rules about it, and where content of the conversation is from."""
-        told: dict[str, Any] = {"afterOutside": [rule._asdict() for rule in self.tools.get(tool, ())]}
-        told["taint"] = list(islice(sources, MAX_SOURCES))
-        return {name: value for name, value in told.items() if value}
+        fields: dict[str, Any] = {"afterOutside": [rule._asdict() for rule in self.tools.get(tool, ())]}
+        fields["taint"] = list(islice(sources, MAX_SOURCES))
+        return {name: value for name, value in fields.items() if value}
 
 
 def taint_rules(

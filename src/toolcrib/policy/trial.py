@@ -110,8 +110,8 @@ def say(belt: Selection, name: str) -> ToolWord:
     if tool is None:
         return _NO_CONDITIONS
     rules, decision = belt.rules_about(tool) if belt.rules_about else None, belt.verdicts[name].decision
-    told = rules.conditions if rules else ()
-    found = {(means, rule, origin if means == "allow" else "") for means, rule, origin in told}
+    conditions = rules.conditions if rules else ()
+    found = {(means, rule, origin if means == "allow" else "") for means, rule, origin in conditions}
     if decision == "ask":  # by rules that ask about every call: who may answer is what they say of it
         found |= {("ask", str(ArgumentRule("ask", name, ANY_CALL, each)), "") for each in belt.says_about(name)}
     return decision, frozenset(found)
@@ -139,10 +139,14 @@ def prove(claim: Claim, trial: Trial, people: Sequence[Caller]) -> Proof:
     found: tuple[Caller, Verdict] | None = None
     for name in sorted(list_meant(claim.entry, Inventory(trial.tools, trial.groups))):
         free = [
-            (who, said) for who, belt in zip(speakers, spoken, strict=True) if (said := decide(belt, name)) != "deny"
+            (who, decision)
+            for who, belt in zip(speakers, spoken, strict=True)
+            if (decision := decide(belt, name)) != "deny"
         ]
         there = [
-            (who, said) for who, belt in zip(people, placed, strict=True) if (said := decide(belt, name)) != "deny"
+            (who, decision)
+            for who, belt in zip(people, placed, strict=True)
+            if (decision := decide(belt, name)) != "deny"
         ]
         for (place, one), (speaker, other) in product(there, free):
             if found and "ask" in (one, other):

@@ -146,8 +146,8 @@ def parse(line: str) -> ParsedLine:
 def spell_out(line: str) -> tuple[str, ...]:
     """Return a line as it is, and as a shell may read its words: without quotes, with its braces written out, and with
     nothing for what it puts in, where that is no folder (`~`), or with the word that stands beside a variable."""
-    told = re.sub(r"\$'(?:[^'\\]|\\.)*'", lambda found: literal(found[0]) or found[0], line.replace("\\\n", ""))
-    bare = _QUOTES.sub("", told)
+    plain = re.sub(r"\$'(?:[^'\\]|\\.)*'", lambda found: literal(found[0]) or found[0], line.replace("\\\n", ""))
+    bare = _QUOTES.sub("", plain)
     expanded = _expand_braces(bare)
     return tuple(dict.fromkeys((line, bare, expanded, _FILLED.sub(_fill, expanded))))
 

@@ -290,7 +290,7 @@ def _check_operands(name: str, words: Sequence[str], use: Use) -> None:
     if name in _VERBS:
         verb = words[0] if words else ""
         if not (verb in _VERBS[name] if operands else name in _SHOW_WITHOUT_VERB):
-            told = f"git {name} {operands[0]}" if operands else f"git {name}"
-            raise OddUseError(f"{told!r} is not one of those that only show; the verb must be the first word")
+            spelled = f"git {name} {operands[0]}" if operands else f"git {name}"
+            raise OddUseError(f"{spelled!r} is not one of those that only show; the verb must be the first word")
     if name in ("branch", "tag") and operands and not use.has(*_FORCES_LIST):
         raise OddUseError(f"'git {name} {operands[0]}' makes one")

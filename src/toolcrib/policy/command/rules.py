@@ -120,9 +120,9 @@ def rules_from(settings: ExecLike, origin: str = "tools.exec", over: CommandRule
     )
     if over is None:
         return own
-    said = {ours: getattr(own, ours) for name, ours in _RULE_FIELDS.items() if name in settings.model_fields_set}
+    changed = {ours: getattr(own, ours) for name, ours in _RULE_FIELDS.items() if name in settings.model_fields_set}
     deny = {name: (*over.deny.get(name, ()), *own.deny.get(name, ())) for name in {**over.deny, **own.deny}}
-    return replace(over, **said, deny=deny, origin=origin)
+    return replace(over, **changed, deny=deny, origin=origin)
 
 
 _RULE_FIELDS = {
@@ -133,8 +133,8 @@ _RULE_FIELDS = {
 
 def dump_rules(rules: Iterable[CommandRules]) -> list[dict[str, Any]]:
     """Return rules as JSON, which is the same for the same rules."""
-    told = [TypeAdapter(CommandRules).dump_python(each, mode="json") for each in rules]
-    return [{**each, "env": sorted(each["env"])} for each in told]
+    dumped = [TypeAdapter(CommandRules).dump_python(each, mode="json") for each in rules]
+    return [{**each, "env": sorted(each["env"])} for each in dumped]
 
 
 def look_up_in(
