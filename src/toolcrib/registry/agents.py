@@ -71,30 +71,32 @@ class KnownNames:
 
 def collect_agents(offers: Iterable[AgentOffer], known: KnownNames, problems: Iterable[Problem] = ()) -> Agents:
     """Return the agents among the offers that can work; `problems` found earlier are kept with the new ones."""
-    told = list(problems)
-    first = _offers_by_name(offers, known.catalog, told)
+    found = list(problems)
+    first = _offers_by_name(offers, known.catalog, found)
     circles = _find_cycles(first)
     kept: dict[str, AgentOffer] = {}
     for name, offer in first.items():
         complaints = [*_unknown_tools(offer, known, frozenset(first)), *circles.get(name, ())]
-        told += [Problem(SOURCE, f"{each} (the agent was left out)") for each in complaints]
+        found += [Problem(SOURCE, f"{each} (the agent was left out)") for each in complaints]
         if not complaints:
             kept[name] = offer
-    return Agents(kept, tuple(told))
+    return Agents(kept, tuple(found))
 
 
-def _offers_by_name(offers: Iterable[AgentOffer], catalog: Catalog, told: list[Problem]) -> dict[str, AgentOffer]:
+def _offers_by_name(offers: Iterable[AgentOffer], catalog: Catalog, problems: list[Problem]) -> dict[str, AgentOffer]:
     """Return the first agent of every name that no tool has."""
     found: dict[str, AgentOffer] = {}
     for offer in sorted(offers, key=lambda each: _KINDS.index(each.source.partition(":")[0])):
         name, where = offer.agent.name, offer.place("name")
         if name in catalog or name == COMPLETE:
-            told.append(
+            problems.append(
                 Problem(SOURCE, f"{where}: there is a tool {name!r}; the agent was left out, give it another name")
             )
         elif name in found:
             owner = found[name].place("name") if found[name].file else found[name].source
-            told.append(Problem(SOURCE, f"{where}: {owner} has an agent {name!r}; this one was left out, rename it"))
+            problems.append(
+                Problem(SOURCE, f"{where}: {owner} has an agent {name!r}; this one was left out, rename it")
+            )
         else:
             found[name] = offer
     return found
@@ -133,13 +135,13 @@ def _find_cycles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
         name: {canonical(entry): at for at, entry in reversed([*enumerate(offer.agent.tools or ())])}
         for name, offer in offers.items()
     }
-    told: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for name, offer in offers.items():
         way = _find_cycle(name, lists)
         if way:
             at = lists[name][way[1]]
-            told[name] = [f"{offer.place('tools', at)}: {' → '.join(way)}: it leads back to itself"]
-    return told
+            found[name] = [f"{offer.place('tools', at)}: {' → '.join(way)}: it leads back to itself"]
+    return found
 
 
 def _find_cycle(start: str, lists: Mapping[str, Mapping[str | None, int]]) -> list[str]:

@@ -65,16 +65,16 @@ class Catalog(Mapping[str, Tool]):
 
 def name_tools(catalog: Catalog, aliases: Mapping[str, str]) -> Catalog:
     """Return the catalog with other names for its tools; one that means something already is left out and reported."""
-    tools, told = dict(catalog.tools), list[Problem]()
+    tools, problems = dict(catalog.tools), list[Problem]()
     for other, own in aliases.items():
         if other in catalog.tools or other in catalog.groups:
-            told.append(Problem(ALIASED, f"tools.aliases: {other!r} is a name of its own; it was left out"))
+            problems.append(Problem(ALIASED, f"tools.aliases: {other!r} is a name of its own; it was left out"))
         elif own in tools:
             tools[own] = replace(tools[own], other_names=(*tools[own].other_names, other))
         elif "__" not in own:  # the tool of an MCP server may come later
             what = f"tools.aliases: {other!r} stands for {own!r}, which is no tool{suggest(own, tools)}"
-            told.append(Problem(ALIASED, f"{what}; it was left out"))
-    return Catalog(tools, (*catalog.problems, *told))
+            problems.append(Problem(ALIASED, f"{what}; it was left out"))
+    return Catalog(tools, (*catalog.problems, *problems))
 
 
 def groups_of(tools: Iterable[Tool]) -> Mapping[str, frozenset[str]]:

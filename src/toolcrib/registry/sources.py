@@ -53,24 +53,24 @@ def collect_catalog(offers: Iterable[Offer], problems: Iterable[Problem] = ()) -
     """Return one catalog of everything offered; `problems` found earlier are kept with the new ones."""
     ordered = sorted(offers, key=lambda offer: _KINDS.index(offer.source.partition(":")[0]))
     tools: dict[str, Tool] = {}
-    told = list(problems)
+    found = list(problems)
     for offer in ordered:
         refusal = _refuse_owner(offer.source, tools)
         if refusal:
-            told.append(Problem(offer.source, refusal))
+            found.append(Problem(offer.source, refusal))
             continue
-        for tool in _make_tools(offer, told):
+        for tool in _make_tools(offer, found):
             if _joins_core(tool, tools):
                 sentence = (
                     f"{offer.source}: {tool.name!r} names the core group {tool.group!r} as its own; it was left out"
                 )
-                told.append(Problem(offer.source, sentence))
+                found.append(Problem(offer.source, sentence))
                 continue
             first = tools.setdefault(tool.name, tool)
             if first is not tool:
                 sentence = f"{offer.source} offers a tool {tool.name!r}, which {first.source} has; it was left out"
-                told.append(Problem(offer.source, sentence))
-    return Catalog(tools, told)
+                found.append(Problem(offer.source, sentence))
+    return Catalog(tools, found)
 
 
 def rename_tools(offer: Offer, names: Mapping[str, str], prefix: str) -> Offer:
@@ -135,17 +135,17 @@ def _joins_core(tool: Tool, tools: Mapping[str, Tool]) -> bool:
     return group in DERIVED_GROUPS or any(each.source == "core" and each.group == group for each in tools.values())
 
 
-def _make_tools(offer: Offer, told: list[Problem]) -> Iterable[Tool]:
+def _make_tools(offer: Offer, problems: list[Problem]) -> Iterable[Tool]:
     """Yield the offer's tools, factories called, each marked with its source."""
     asked = tuple(item for item in offer.tools if takes_caller(item))
-    found = [tool for item in offer.tools if item not in asked for tool in _call_factory(item, offer, told)]
+    found = [tool for item in offer.tools if item not in asked for tool in _call_factory(item, offer, problems)]
     yield from (tool if tool.source == offer.source else replace(tool, source=offer.source) for tool in found)
     if not asked:
         return
-    known = offer.per_caller or [tool for item in asked for tool in _call_factory(item, offer, told, _MAIN)]
-    if not known and all(each.source != offer.source for each in told):
+    known = offer.per_caller or [tool for item in asked for tool in _call_factory(item, offer, problems, _MAIN)]
+    if not known and all(each.source != offer.source for each in problems):
         sentence = "a factory makes nothing for the owner, and no manifest says what for others; it was left out"
-        told.append(Problem(offer.source, f"{offer.source}: {sentence}"))
+        problems.append(Problem(offer.source, f"{offer.source}: {sentence}"))
     for tool in known:
         if tool.name not in [each.name for each in found]:
             judged = replace(tool, source=offer.source)
@@ -159,27 +159,27 @@ def _make_for(
 
     `made` is filled: who makes several tools for a caller is called once.
     """
-    told: list[Problem] = []
+    found: list[Problem] = []
     for item in asked:
         if (item, caller) not in made:
             problems: list[Problem] = []
             made[item, caller] = _call_factory(item, offer, problems, caller), problems
         tools, problems = made[item, caller]
-        told += problems
+        found += problems
         for tool in tools:
             if tool.name != judged.name:
                 continue
             if not tool.effects <= judged.effects or _terms_of(tool) != _terms_of(judged):
                 return f"{offer.source}: {tool.name!r} has effects or terms for one caller that it is not judged by"
             return replace(tool, source=offer.source, effects=judged.effects)
-    return told[0].sentence if told else None
+    return found[0].sentence if found else None
 
 
 def _terms_of(tool: Tool) -> tuple[object, ...]:
     return tool.group, tool.owner_only, tool.optional, frozenset(tool.requires)
 
 
-def _call_factory(item: Tool | Factory, offer: Offer, told: list[Problem], *caller: Caller) -> tuple[Tool, ...]:
+def _call_factory(item: Tool | Factory, offer: Offer, problems: list[Problem], *caller: Caller) -> tuple[Tool, ...]:
     if isinstance(item, Tool):
         return (item,)
     name = getattr(item, "__name__", "a factory")
@@ -189,11 +189,11 @@ def _call_factory(item: Tool | Factory, offer: Offer, told: list[Problem], *call
     except (Exception, SystemExit) as error:  # noqa: BLE001  somebody else's code: what it raises is told
         line = next(iter(str(error).splitlines()), "")
         sentence = f"{offer.source}: {name} raised {type(error).__name__}: {line}; it was left out"
-        told.append(Problem(offer.source, sentence))
+        problems.append(Problem(offer.source, sentence))
         return ()
     strays = [made for made in tools if not isinstance(made, Tool)]
     if strays:
         sentence = f"{offer.source}: {name} made a {type(strays[0]).__name__}, which is no Tool; it was left out"
-        told.append(Problem(offer.source, sentence))
+        problems.append(Problem(offer.source, sentence))
         return ()
     return tools

@@ -32,8 +32,8 @@ class FakeRunning:
     def prints(self, data: bytes | str) -> None:
         """Print something now."""
         self._printed += as_bytes(data)
-        for told in tuple(self._watchers.values()):
-            told(as_bytes(data))
+        for listener in tuple(self._watchers.values()):
+            listener(as_bytes(data))
 
     def ends(self, code: int | None = 0, *, ended: CommandEnded | None = None) -> None:
         """End now, with this code or in another way."""

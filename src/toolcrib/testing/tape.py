@@ -54,8 +54,8 @@ class _Tape:
         try:
             result = await tool.run(ctx, args)
         except ToolError as error:  # a bug is not recorded: it is mended
-            told = {"message": str(error), "code": error.code, "source": error.source}
-            self.calls.append({**entry, "error": self._clean(told), "outside": ctx.course.source})
+            failure = {"message": str(error), "code": error.code, "source": error.source}
+            self.calls.append({**entry, "error": self._clean(failure), "outside": ctx.course.source})
             raise
         self.calls.append({**entry, "result": self._clean(result.to_json()), "outside": ctx.course.source})
         return result
