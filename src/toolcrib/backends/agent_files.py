@@ -9,7 +9,7 @@
     ---
     You review code. Look at ${folder} ...
 
-A file is read once: what was hashed is what is parsed. Everything that is wrong with it is told with its line.
+A file is read once: what was hashed is what is parsed. Every complaint names its line.
 """
 
 import errno
@@ -63,7 +63,7 @@ class Header:
 
 
 def read_header(value: Any, header: Header, keys: "Mapping[str, _Read]") -> dict[str, Any]:
-    """Return what the header says by these keys; every complaint is said to `header`."""
+    """Return what the header says by these keys; complaints go to `header`."""
     if not isinstance(value, Mapping):
         one = f"one file declares one {header.what.split()[1]}, as a mapping with its name"
         header.say((), f"the header is {_kind_of(value)}; {one}")
@@ -333,7 +333,7 @@ def _make_agent(values: Mapping[str, Any], header: Header) -> agents.Agent | Non
     try:
         agent = agents.Agent(**values)
         # a file is judged when it is read: a pattern that is none would else be found by the first call
-        for key, shape in (("inputs", agents.inputs_shape(agent)), ("output", agents.completion_shape(agent))):  # noqa: B007  told below
+        for key, shape in (("inputs", agents.inputs_shape(agent)), ("output", agents.completion_shape(agent))):  # noqa: B007  used below
             check_of_schema(shape.schema)
     except DeclarationError as error:
         header.say((key,), str(error))

@@ -2,7 +2,7 @@
 
 A connection that breaks is made again, sooner at first and then more rarely. A request that was under way is asked
 again only where that cannot do anything twice: it only reads, or it carries an idempotency key. Of all others nobody
-knows whether they were heard, and whoever asked is told so.
+knows whether they arrived, and the caller gets an error that says so.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class GatewayLink:
     client: Mapping[str, str]
     tries: int | None = None  # how often it is tried again before it is given up; None is for ever
     device: DeviceKey | None = None  # what signs each connection
-    about: Mapping[str, Any] = field(default_factory=dict)  # what else is said of who connects: role, caps, commands
+    about: Mapping[str, Any] = field(default_factory=dict)  # what else describes the client: role, caps, commands
     hello: Mapping[str, Any] = field(default_factory=dict)
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _listeners: "dict[asyncio.Queue[tuple[str, Any]], None]" = field(default_factory=dict)
@@ -110,7 +110,7 @@ class GatewayLink:
             self._asked.pop(id, None)
 
     def events(self) -> AsyncIterator[tuple[str, Any]]:
-        """Yield what the gateway tells from now on: the name of an event, and what is told of it."""
+        """Yield the events of the gateway from now on: name and payload."""
         queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_MAX_EVENTS)
         self._listeners[queue] = None
         return self._hear(queue)

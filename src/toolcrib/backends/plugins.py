@@ -81,7 +81,7 @@ class FoundPlugin:
     where: str
     manifest: Manifest | None
     importer: Callable[[], Plugin] = field(repr=False)
-    code: Path | None = None  # the folder or file of its code, as far as that can be told without importing it
+    code: Path | None = None  # the folder or file of its code, as far as that is known without importing it
     is_folder: bool = False
 
     def load_from(self, copy: Path) -> "FoundPlugin":
@@ -325,7 +325,7 @@ def _from_entry_point(point: importlib.metadata.EntryPoint) -> FoundPlugin:
 
 
 def _find_code(module: str) -> Path | None:
-    """Return where the package of a module lies, None when that cannot be told; nothing of it is imported."""
+    """Return where the package of a module lies, None when that is unknown; nothing of it is imported."""
     with suppress(ImportError, ValueError):
         if spec := importlib.util.find_spec(module.partition(".")[0]):
             places = [*(spec.submodule_search_locations or ()), *([spec.origin or ""] if spec.has_location else ())]

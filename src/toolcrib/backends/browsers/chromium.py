@@ -301,7 +301,7 @@ class Chromium:
         except Error as error:
             await driver.stop()
             log.warning("Chromium did not start: %s", error)
-            why = "it was told to show itself, and there may be no screen" if not headless else "the log says why"
+            why = "it is set to show itself, and there may be no screen" if not headless else "the log says why"
             raise ToolError(f"{program} did not start; {why}", code="unavailable") from None
         except BaseException:
             await driver.stop()
@@ -333,7 +333,7 @@ def _find_driver_id(manager: Any) -> int | None:
 
 
 def _end_driver(id: int | None) -> None:
-    """End a driver whose loop is gone: it can be told nothing any more. Chromium ends with it."""
+    """End a driver whose loop is gone and which no message reaches. Chromium ends with it."""
     with contextlib.suppress(ChildProcessError):  # it has ended, and the number may be another's
         if id is not None and os.waitid(os.P_PID, id, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             os.kill(id, signal.SIGKILL)

@@ -121,7 +121,7 @@ class PageSet:
             raise ToolError(f"{what}; look again", code="timeout") from None
         except ToolError:
             raise
-        except Exception as error:  # that its driver is gone is told by no class of Playwright's
+        except Exception as error:  # Playwright has no class for a driver that is gone
             if not await self._chromium.is_answering():
                 await self._forget_all()
                 what = "Chromium has ended, and its pages with it; the next call starts it anew"
@@ -263,7 +263,7 @@ class PageSet:
             await tab.page.close()
 
     async def _go(self, tab: Tab, url: str, args: _Json) -> dict[str, Any]:
-        """Go to an address; a refusal of the guard is told as such."""
+        """Go to an address; a refusal of the guard is reported as such."""
         Error, TooLate = load_errors()  # noqa: N806  classes
         page, refused, stopped, found = tab.page, tab.place.refused, tab.place.stopped, None
         refused.clear()

@@ -24,7 +24,7 @@ def cut_url(url: str) -> str:
 
 @dataclass(eq=False)
 class Tab:
-    """A page, and what it has said and asked since somebody last looked."""
+    """A page, and its console messages and dialogs since the last look."""
 
     id: str
     page: "Page"
@@ -51,7 +51,7 @@ class Tab:
         self._listen_to_talk()
 
     def read_notes(self, name: Literal["console", "errors", "requests"]) -> list[dict[str, Any]]:
-        """Return what it said last; what it says from now on is heard again, however much it was."""
+        """Return the last notes; when their limit was reached, begin to listen again."""
         if self._heard >= _MAX_HEARD:
             self._listen_to_talk()
         self._heard = 0

@@ -1,4 +1,4 @@
-"""Discord: its gateway tells what is said, a session of it goes on behind a number; all else is asked by REST.
+"""Discord: its gateway sends events, a session of it resumes behind a number; all else is asked by REST.
 
 A message has a nonce under which it is taken once, but only for some minutes: so it is sent again at once when a
 connection broke, and after a restart it is not.
@@ -68,11 +68,11 @@ class DiscordChannel:
     def __init__(self, token: str, base: str, way_out: WayOut) -> None:
         self._token, self._base, self._way_out = token, base.rstrip("/"), way_out
         self._rest = DiscordRest(token, self._base, way_out.for_own(self._base))
-        self._me, self._salt = "", token_hex(8)  # keys are told apart only from those of this process
+        self._me, self._salt = "", token_hex(8)  # keys are unique within this process
         self._channels: dict[str, Mapping[str, Any]] = {}  # what is known of each, by id
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
-        """Go on with the session that we had, or begin one and ask for what was said meanwhile."""
+        """Go on with the session that we had, or begin one and ask for what was missed."""
         so_far = HeardSoFar(cursor)
         url = so_far.session.get("url") or (await self._rest.ask("GET", "/gateway/bot"))["url"]
         address = f"{check_host(str(url), self._base, *_GATEWAY_HOSTS).rstrip('/')}/?v=10&encoding=json"
@@ -246,7 +246,7 @@ class DiscordChannel:
     async def _take(
         self, frame: Mapping[str, Any], so_far: HeardSoFar, pulse: "_Pulse", hear: Hear, ready: Callable[[], None]
     ) -> None:
-        """Take one frame; what somebody said is kept with its number before that is told to anybody."""
+        """Take one frame; a message is kept with its number before that number is acknowledged."""
         op = frame.get("op")
         if op == _BEAT_TAKEN:
             pulse.is_answered = True
@@ -261,7 +261,7 @@ class DiscordChannel:
         elif op == _DISPATCH:
             try:
                 await self._take_event(frame["t"], frame["d"], frame["s"], so_far, hear, ready)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:  # else it would be told again for ever
+            except (KeyError, TypeError, ValueError, AttributeError) as error:  # else it would be sent again for ever
                 log.warning("discord: an event cannot be read and is left out: %r", error)
             pulse.number = frame["s"]  # now it is kept
 
@@ -297,7 +297,7 @@ class DiscordChannel:
         await hear((), so_far.to_cursor())
 
     async def _catch_up(self, so_far: HeardSoFar) -> list[HeardMessage]:
-        """Return what was said in the chats we know while no session of ours was there."""
+        """Return the messages in known chats that came while we had no session."""
         missed = list[HeardMessage]()
         for chat, (last, guild) in list(so_far.chats.items()):
             for _ in range(_MAX_PAGES):
@@ -349,7 +349,7 @@ class DiscordChannel:
         )
 
     async def _find_place(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Return where something was said: a thread belongs to its channel, and has the rights of it."""
+        """Return the chat of a message: a thread belongs to its channel, and has the rights of it."""
         channel, guild = str(event["channel_id"]), event.get("guild_id")
         if not guild:
             return {"chat": channel, "kind": "dm"}

@@ -29,7 +29,7 @@ class DiscordRest:
     async def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, file: bytes | None = None
     ) -> Any:
-        """Return what is answered; when it is too much at once, wait as long as we are told to."""
+        """Return the answer; on a rate limit, wait as long as the service says and ask again."""
         route = f"{method} {'/'.join(path.partition('?')[0].split('/')[:4])}"
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._free_at.pop(route, 0.0) - loop.time()))

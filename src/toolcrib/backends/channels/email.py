@@ -170,7 +170,7 @@ class EmailChannel:
             for index, (part, is_inner) in enumerate(list_letter_files(mail))
             if (size := len(decode_part(part))) and is_whole
         )  # fmt: skip
-        # one that begins with our own sign would be told from nobody's who is not vouched for
+        # an address that begins with our own mark would look like one that is not authenticated
         is_sure = address[0] != "~" and is_vouched(mail, address, self._settings.auth_serv or "")
         return HeardMessage(
             id=(*own, place)[0],

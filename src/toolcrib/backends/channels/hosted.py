@@ -9,7 +9,7 @@ import orjson
 
 from toolcrib.define.errors import ToolError
 
-_MAX_CHATS = 50  # in which we look for what was said while nobody listened
+_MAX_CHATS = 50  # in which we look for messages that were missed
 _SECURE = ("https", "wss")
 _MAX_WAIT = 60.0
 
@@ -17,7 +17,7 @@ _MAX_WAIT = 60.0
 class HeardSoFar:
     """How far we have heard: the service's own session, and the last message of the chats that spoke last.
 
-    A service forgets a session that was left for long; what was said meanwhile is asked for, chat by chat.
+    A service forgets a session that was left for long; what was missed is asked for, chat by chat.
     """
 
     def __init__(self, cursor: str) -> None:
@@ -38,7 +38,7 @@ class HeardSoFar:
 
 
 def check_host(url: str, base: str, *domains: str) -> str:
-    """Return an address that a service told us; raise ToolError when it leads away from the service.
+    """Return an address that a service gave us; raise ToolError when it leads away from the service.
 
     `base` is where the operator says that it is; to its own domains we go only in secret.
     """

@@ -1,8 +1,8 @@
-"""IRC: lines over TCP or TLS. What is heard has no cursor; what is said was taken when the server answers a ping.
+"""IRC: lines over TCP or TLS. What comes has no cursor; what we send was taken when the server answers a ping.
 
 Who somebody is only the server can say: where it knows accounts, the account is the id, and a nick without one has an
 id that no list can name by accident. Nobody is let in by a nick alone. A direct chat is `nick!account`, or else
-`nick!user@host`: what is said there is said to that person, under whatever nick, and to nobody who has the nick by now.
+`nick!user@host`: a message there goes to that person, under whatever nick, and not to another who has the nick by now.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _BURST, _PACE = 4, 2.0  # lines at once, and seconds behind them: servers cut of
 _CAPS = "account-tag server-time message-tags"
 _LINE = regex(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
 _NO_CHAT = regex(r"[,$*]|\A[^#&!]*[@%]|\A[~&@%+!]+#")  # a list, a mask, somebody on a server, those of a status
-_STATUS = regex(r"\A[~&@%+!]+(?=#)")  # said to those of a room who have some status, and in that room
+_STATUS = regex(r"\A[~&@%+!]+(?=#)")  # to those of a room who have some status, and in that room
 _UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
 
 
@@ -94,7 +94,7 @@ class IrcChannel:
         self._settings, self._nick, self._dial = settings, settings.nick, dial
         self._writer: asyncio.StreamWriter | None = None
         self._waits: dict[str, asyncio.Future[None]] = {}  # for the answers to PING, and to WHOIS
-        self._found = set[str]()  # what WHOIS told: user@host, and the account
+        self._found = set[str]()  # from WHOIS: user@host, and the account
         self._nicks: OrderedDict[str, str] = OrderedDict()  # of direct chats: the nick that their person has by now
         self._sending = asyncio.Lock()
 

@@ -137,12 +137,12 @@ class ImapSession:
                 while not re.match(r"\* \d+ EXISTS", (await self._read_reply()).text):
                     pass
         except TimeoutError:
-            pass  # servers end a connection on which nothing is said for long
+            pass  # servers end a connection that is idle for long
         self._lines.write("DONE")
         await self._read_to(tag)
 
     async def ask(self, command: str, then: str = "") -> list[MailReply]:
-        """Return what a command is answered; `then` is said when the server asks for more."""
+        """Return the answers to a command; `then` is sent when the server asks for more."""
         return await self._read_to(self._write(command), then)
 
     def close(self) -> None:

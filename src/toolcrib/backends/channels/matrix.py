@@ -2,7 +2,7 @@
 
 Rooms that are encrypted cannot be read. An invitation is heard like a message: whose are taken is not for a channel to
 say. A room is direct while nobody but one other and we are in it and nobody else may read it, whatever it calls itself:
-such a chat is `ROOM/@user:server`, and what is said there is said to that user alone, or not at all.
+such a chat is `ROOM/@user:server`, and a message there goes to that user alone, or not at all.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ class MatrixChannel:
         return room
 
     async def _find_other(self, room: str) -> str:
-        """Return who is alone with us in a room, "" where others are there or may read what is said."""
+        """Return who is alone with us in a room, "" where others are there or may read the messages."""
         at = f"/rooms/{quote(room, safe='')}"
         others = [each for each in (await self._ask("GET", f"{at}/joined_members"))["joined"] if each != self._me]
         if len(others) > 1:
@@ -217,7 +217,7 @@ class MatrixChannel:
         for room, found in rooms.items():
             for event in (found.get("invite_state") or {}).get("events") or ():
                 if event.get("type") == "m.room.member" and event.get("state_key") == self._me:
-                    sender = Sender(id=str(event.get("sender", "")))  # these events have no id; one is told once
+                    sender = Sender(id=str(event.get("sender", "")))  # these events have no id; each is reported once
                     yield HeardMessage(
                         id=f"invitation {batch}", chat=room, sender=sender, kind="invitation", group=room
                     )

@@ -1,4 +1,4 @@
-"""Slack, in Socket Mode: what is said comes over a socket that we open, and is acknowledged when it is kept.
+"""Slack, in Socket Mode: messages come over a socket that we open, and are acknowledged once they are kept.
 
 Slack tells a few times what was not acknowledged, and then no more: when we connect, we ask each chat that we know for
 what came after the last message. It knows messages by no key of ours, so that nothing is sent a second time.
@@ -63,7 +63,7 @@ class SlackChannel:
         self._me = ""
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
-        """Open a socket, ask for what was missed, and hear what is said."""
+        """Open a socket, ask for what was missed, and hear what comes."""
         self._me = str((await self._ask("auth.test"))["user_id"])
         url = str((await self._ask("apps.connections.open", token=self._app))["url"])
         so_far = HeardSoFar(cursor)
@@ -78,7 +78,7 @@ class SlackChannel:
                     raise ConnectionError(f"slack asked us to connect anew ({envelope.get('reason', 'no reason')})")
                 try:
                     messages = list(self._read_payload(envelope, so_far))
-                except (KeyError, TypeError, ValueError, AttributeError) as error:  # else it is told again for ever
+                except (KeyError, TypeError, ValueError, AttributeError) as error:  # else it is sent again for ever
                     log.warning("slack: an event cannot be read and is left out: %r", error)
                     messages = []
                 if messages:
@@ -218,7 +218,7 @@ class SlackChannel:
     # Requests
 
     async def _ask(self, method: str, params: Mapping[str, Any] | None = None, token: str = "") -> Any:
-        """Return what a method answers; when it is too much at once, wait as long as we are told to."""
+        """Return what a method answers; on a rate limit, wait as long as the service says and ask again."""
         headers = {
             "authorization": f"Bearer {token or self._bot}",
             "content-type": "application/x-www-form-urlencoded; charset=utf-8",  # not every method reads JSON
@@ -246,7 +246,7 @@ class SlackChannel:
     # What is heard
 
     async def _catch_up(self, so_far: HeardSoFar) -> list[HeardMessage]:
-        """Return what was said in the chats we know while we were not there."""
+        """Return the messages in known chats that came while we were away."""
         missed = list[HeardMessage]()
         for place, (last, kind) in list(so_far.chats.items()):
             chat, _, thread = place.partition("/")
@@ -321,7 +321,7 @@ def _list_files(message: Mapping[str, Any], is_forwarded: bool = False) -> Itera
 
 
 def _to_place(channel: str, kind: str, message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where something was said, by what Slack says of it; ids that begin with D are of direct chats."""
+    """Return the chat of a message, as Slack describes it; ids that begin with D are of direct chats."""
     is_direct = kind == "im" or (not kind and channel.startswith("D"))
     thread = str(message.get("thread_ts") or "")
     thread = "" if thread == message.get("ts") else thread

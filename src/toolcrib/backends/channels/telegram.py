@@ -1,4 +1,4 @@
-"""Telegram, by its bot API: updates are waited for behind a cursor, so that what was not kept is told again."""
+"""Telegram, by its bot API: updates are waited for behind a cursor, so that what was not kept comes again."""
 
 import asyncio
 import re
@@ -157,7 +157,7 @@ class TelegramChannel:
         seconds: float = _POST_SECONDS,
         form: tuple[str, bytes] | None = None,
     ) -> Any:
-        """Return what a method answers; when it is too much at once, wait as long as we are told to."""
+        """Return what a method answers; on a rate limit, wait as long as the service says and ask again."""
         url = f"{self._base}/bot{self._token}/{method}"
         kind, data = form or ("application/json", orjson.dumps(body or {}))
         try:
@@ -210,7 +210,7 @@ class TelegramChannel:
         )
 
     def _find_mention(self, text: str, message: Mapping[str, Any]) -> tuple[str, bool]:
-        """Return what was said without our name at its beginning, and whether it was said to us."""
+        """Return the text without our name at its beginning, and whether it is addressed to us."""
         name = str(self._me.get("username", ""))
         found = re.search(rf"(?i)@{re.escape(name)}\b", text) if name else None
         answered = (message.get("reply_to_message") or {}).get("from") or {}

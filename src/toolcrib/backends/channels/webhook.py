@@ -1,8 +1,8 @@
-"""A webhook, for a service of one's own: what is heard is posted to the gateway, what is said is posted to its `url`.
+"""A webhook, for a service of one's own: the service posts messages to the gateway, ours are posted to its `url`.
 
 Both are JSON, signed alike by the shared secret: `X-Toolcrib-Signature: sha256=HEX` is the HMAC-SHA256 of the time in
 `X-Toolcrib-Timestamp` (seconds), a dot and the body. A request that is five minutes off is refused, and a message with
-an id that is known is not heard again. What is said has its key in `Idempotency-Key`, so that it may come twice.
+an id that is known is not heard again. What we post has its key in `Idempotency-Key`, so that it may come twice.
 """
 
 import asyncio
@@ -188,7 +188,7 @@ def _to_attachment(file: _WireFile) -> Attachment:
 
 def _make(settings: Any, way_out: WayOut) -> WebhookChannel:
     if not settings.url or not settings.secret:
-        raise ToolError("a webhook needs url, where what is said goes, and secret, by which both sides sign")
+        raise ToolError("a webhook needs url, where messages are posted, and secret, by which both sides sign")
     if len(settings.secret) < _MIN_SECRET:
         raise ToolError(f"the secret of a webhook has at least {_MIN_SECRET} characters: `openssl rand -hex 32`")
     return WebhookChannel(settings.url, settings.secret, way_out.for_own(settings.url))

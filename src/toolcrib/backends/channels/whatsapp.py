@@ -1,4 +1,4 @@
-"""WhatsApp, by Meta's Cloud API: what is heard comes to the gateway, signed; what is said has no key that holds once.
+"""WhatsApp, by Meta's Cloud API: messages come to the gateway, signed; what we send has no idempotency key.
 
 A person is their number, which WhatsApp itself vouches for. What a request brings is kept before it is answered, and
 one that was not is made again by Meta, for days.

@@ -1,4 +1,4 @@
-"""XMPP: direct chats and rooms. What was said while we were away is read from the archives, behind a cursor for each.
+"""XMPP: direct chats and rooms. What was missed is read from the archives, behind a cursor for each.
 
 A person is the bare JID that their server vouches for. In a room it is the real JID where the room tells it to us by
 presence; else who somebody is there, is a nick that anybody may take, with an id that no list names by accident.
@@ -51,7 +51,7 @@ class Archived(NamedTuple):
 
 
 class RoomState:
-    """A room that we are in, or go into: our nick there, and the real JIDs by nick where they are told."""
+    """A room that we are in, or go into: our nick there, and the real JIDs by nick where they are known."""
 
     def __init__(self, nick: str) -> None:
         self.nick, self.people = nick, dict[str, str]()
@@ -120,7 +120,7 @@ class XmppChannel:
         return stanza.get("id", "")
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
-        """Correct one of our messages, react to one, or read what was said."""
+        """Correct one of our messages, react to one, or read the history."""
         stanza = self._new_message(chat)
         if action == "read":
             return await self._read(chat, params)
@@ -196,7 +196,7 @@ class XmppChannel:
             try:
                 found, is_whole = await self._query(place, _PAGE, after=self._cursor[place])
             except ToolError as error:  # what the cursor stands behind was thrown away there
-                log.warning("xmpp: what was said in %s meanwhile is lost: %s", place or "direct chats", error)
+                log.warning("xmpp: messages missed in %s are lost: %s", place or "direct chats", error)
                 self._cursor.pop(place)
                 return
             if found:
@@ -294,7 +294,7 @@ class XmppChannel:
         is_group = room is not None and kind == "groupchat"
         if kind not in ("chat", "normal", "groupchat") or bare == self._bare or (kind == "groupchat") != is_group:
             return None
-        # in private out of a room nobody can be told from another; a correction was answered when it was wrong
+        # in private out of a room no sender can be identified; a correction was answered when it was wrong
         if not is_group and (room is not None or stanza.find(f"{{{_MUC_USER}}}x") is not None):
             return None
         is_correction = any(each.tag.rpartition("}")[2] == "replace" for each in stanza)

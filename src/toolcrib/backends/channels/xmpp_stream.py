@@ -59,7 +59,7 @@ def complaint_of(stanza: Element) -> tuple[str, str]:
     error = stanza.find(f"{{{CLIENT}}}error")
     parts = [] if error is None else [each.text or each.tag.rpartition("}")[2] for each in error]
     kind = "" if error is None else error.get("type", "")
-    return strip_to_line(", ".join(parts))[:_COMPLAINT_CHARS] or "no reason told", kind
+    return strip_to_line(", ".join(parts))[:_COMPLAINT_CHARS] or "no reason given", kind
 
 
 class XmppStream:
@@ -276,7 +276,7 @@ class ScramProof:
         self._shown = b""
 
     def answer(self, challenge: str) -> str:
-        """Return what is said to a challenge."""
+        """Return the answer to a challenge."""
         pairs = _read_pairs(challenge)
         rounds = pairs.get("i", "")
         if not pairs.get("r", "").startswith(self._nonce) or not rounds.isdigit() or not 4096 <= int(rounds) <= 10**6:

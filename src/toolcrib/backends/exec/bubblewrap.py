@@ -293,7 +293,7 @@ def _inner_end(how: CommandEnded, code: int | None, tail: bytes) -> CommandEnded
     """Return how the command itself ended, from how bubblewrap did.
 
     Bubblewrap tells an end by signal as shells do, by 128 and the signal's number. When it passed no code on, the
-    command never ran: that is told by 127 (no such program) and 126, again as shells do.
+    command never ran: the exit code is 127 (no such program) or 126, again as in shells.
     """
     if how.reason != "exit":
         return how

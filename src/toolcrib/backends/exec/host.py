@@ -155,7 +155,7 @@ async def run_to_end(supervisor: SupervisorClient, spawn: Spawn) -> CommandEnded
 
 
 def start_error(error: OSError, name: str) -> ToolError:
-    """Return what the system said about starting a program, as one sentence."""
+    """Return why the system did not start a program, as one sentence."""
     if error.errno == errno.E2BIG:
         return ToolError("the command and its environment are too long for the system", code="too_large")
     if error.errno in (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR):

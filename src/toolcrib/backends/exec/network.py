@@ -25,7 +25,7 @@ PROXY_ENV: Mapping[str, str] = {
 """What tells programs of the proxy; their own loopback they reach without it."""
 
 NETWORK_ARGS = ("--info-fd", str(MADE), "--block-fd", str(BLOCK))
-"""What bubblewrap is told, so that it waits until there is a network."""
+"""Options that make bubblewrap wait until there is a network."""
 
 
 class CommandNetwork:
@@ -65,7 +65,7 @@ class CommandNetwork:
                 self._serving.cancel()
 
     def close(self) -> None:
-        """End every connection; whoever still waits in `open` is told by the end of the command."""
+        """End every connection; `open` still waits until the command ends."""
         self._is_closed = True
         if self._heard is None:
             self._ours.close()

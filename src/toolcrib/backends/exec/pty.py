@@ -27,7 +27,7 @@ class PtyTerminal:
         self.resize(*size)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the size; the command is told by a signal."""
+        """Set the size; the command gets a signal."""
         columns, rows = _size(columns, rows)
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -50,7 +50,7 @@ class PtyScreen:
         if self._answers and any(question in data for question in _QUESTIONS):
             try:
                 self._feed()
-            except ToolError:  # no emulator, no answers; who looks at the screen is told
+            except ToolError:  # no emulator, no answers; reading the screen says why
                 self._answers = 0
 
     def resize(self, columns: int, rows: int) -> None:

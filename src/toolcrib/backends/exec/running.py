@@ -83,7 +83,7 @@ class Output:
         return Whole(data=data, missing=missing, why=why if missing else "")
 
     def watch(self, listener: Told) -> Callable[[], None]:
-        """Call `told` with new output; return what ends that."""
+        """Call `listener` with new output; return what ends that."""
         key = object()
         self._watchers[key] = listener
         return lambda: self._watchers.pop(key, None) and None
@@ -99,7 +99,7 @@ class Output:
             try:
                 listener(data)
             except Exception:  # who watches must not end what is watched
-                log.exception("watching a command's output failed; it is not told any more")
+                log.exception("watching a command's output failed; the watcher gets no more of it")
                 self._watchers.pop(key, None)
 
     def _open(self) -> None:

@@ -104,7 +104,7 @@ class Supervisor:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGUSR1):
             signal.signal(number, lambda *_: None)
-        for number in _IGNORED:  # we end when our parent does, not when a terminal or a group is told to
+        for number in _IGNORED:  # we end when our parent does, not on a signal to the terminal or the group
             signal.signal(number, signal.SIG_IGN)
 
     def run(self) -> None:
@@ -143,7 +143,7 @@ class Supervisor:
     def _set(self, name: int, value: int) -> None:
         self._prctl(name, ctypes.c_ulong(value), *(ctypes.c_ulong(0),) * 3)
 
-    # ---- what we are told
+    # ---- requests
 
     def _receive(self) -> None:
         try:
@@ -429,7 +429,7 @@ def main() -> None:
     os.closerange(4, 1 << 20)  # whatever our parent was given itself is nothing for commands
     control = socket.socket(fileno=3)
     null = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1):  # what goes wrong here is told where our parent tells such things
+    for fd in (0, 1):  # errors here go where our parent's go
         os.dup2(null, fd)
     os.close(null)
     os.chdir("/")

@@ -201,7 +201,7 @@ def _put(folder: int, place: ResolvedPath, each: Change, like: os.stat_result | 
 
 
 def _confirm(place: ResolvedPath, path: str) -> None:
-    """Wait until the disk has the new names; a disk that does not say so must not be told as success."""
+    """Wait until the disk has the new names; a disk that does not confirm it must not count as success."""
     try:
         sync_folder(place.folder)
     except OSError as error:

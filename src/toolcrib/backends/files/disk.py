@@ -177,7 +177,7 @@ class Disk:
 
     @cached_property
     def foreign(self) -> tuple[str, ...]:
-        """Folders below the root, as they are told, in which files of others lie."""
+        """Folders below the root, as they are shown, in which files of others lie."""
         root = self.beneath.path
         roots = {os.path.realpath(each) for each in (root, *map(str, self._terms.others))}
         paths = (os.path.relpath(f"{each}/{name}", root) for each in sorted(roots) for name in FOREIGN)
@@ -265,7 +265,7 @@ class Disk:
             os.close(fd)
 
     def entry(self, path: str, found: os.stat_result, data: bytes | None = None) -> Entry:
-        """Return what is told about a path and what was found there; `data` is all of its content, if known."""
+        """Return the entry for a path and what was found there; `data` is all of its content, if known."""
         kind = _kind(found.st_mode)
         return Entry(
             path=join_parts(self.spell(path)),
@@ -277,7 +277,7 @@ class Disk:
         )
 
     def spell(self, path: str) -> tuple[str, ...]:
-        """Return the parts of a path as it is told: without `..`, relative to the root."""
+        """Return the parts of a path as it is shown: without `..`, relative to the root."""
         parts = self.beneath.parts(path)
         taken = plain(parts)
         return parts if taken is None else taken
@@ -316,7 +316,7 @@ class Disk:
         except FileNotFoundError:
             return None
         try:
-            led = (self._followed or self).stat(path)  # only told, not opened
+            led = (self._followed or self).stat(path)  # only shown, not opened
         except ToolError:
             return Entry(path=path, kind="link", changed=found.st_mtime_ns, target=target)
         return Entry(path=path, kind=led.kind, size=led.size, changed=led.changed, version=led.version, target=target)

@@ -1,7 +1,7 @@
 """Which files hold words from outside: those in the folders where others' files lie, and what was written after such.
 
 A file is known by its path and content, or by its content alone where it was moved or copied. What a person changed has
-another content, and what they accepted is told as theirs: neither counts.
+another content, and what they accepted counts as theirs: neither is traced.
 """
 
 import hashlib
@@ -122,7 +122,7 @@ NOTHING_KNOWN = FileOrigins()
 def list_files(root: str, since: int = 0) -> Iterator[tuple[str, int]]:
     """Yield the files below a folder, and their sizes, that were written, moved or brought there since a moment.
 
-    What git keeps is one: whole, as it is told by other commands than those that write it.
+    What git keeps counts as one file, since other commands read it than those that write it.
     """
     ahead, walked = [(root, False)], 0
     while ahead:

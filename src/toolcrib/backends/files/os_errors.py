@@ -1,4 +1,4 @@
-"""What the system said about a file, as one sentence that a model can act on."""
+"""An error of the system about a file, as one sentence that a model can act on."""
 
 import errno
 import os

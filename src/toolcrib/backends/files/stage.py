@@ -234,7 +234,7 @@ def _sweep_one(name: str, root: int) -> None:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root)
     except OSError as error:
         # a link or a socket that somebody put there, or a file that nobody may read, as the one it was to replace;
-        # otherwise the fault is ours (too many open files), and whether somebody writes it cannot be told
+        # otherwise the fault is ours (too many open files), and whether another process writes it is unknown
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EACCES):
             _unlink(name, root)
         return

@@ -62,7 +62,7 @@ def trace(disk: Disk, paths: Collection[str], *, names: bool = False) -> tuple[s
             if names and folder not in folders:  # of many names in few folders
                 folders[folder] = resolve_path(disk, folder or ("/" if path[:1] == "/" else "."))
             real = f"{folders[folder]}/{name}".removeprefix("./") if names else resolve_path(disk, path)
-        except ToolError:  # it is gone, or leads out: nothing of it is told either
+        except ToolError:  # it is gone, or leads out: its content is not shown either
             continue
         own = f"file:{real}" if disk.is_foreign(real) else None
         whole = f"{disk.beneath.path}/{real}"
@@ -87,7 +87,7 @@ def _trace_content(disk: Disk, path: str) -> str | None:
 
 
 def trace_note(disk: Disk, path: str) -> list[str] | None:
-    """Return what a file goes back to: nothing where a person said or accepted it; None where nobody knows."""
+    """Return what a file goes back to: nothing where a person wrote or accepted it; None where that is unknown."""
     whole = f"{disk.beneath.path}/{path}"
     try:
         about = os.lstat(whole)
@@ -112,7 +112,7 @@ def trace_note(disk: Disk, path: str) -> list[str] | None:
 def mark(disk: Disk, contents: Mapping[str, bytes | None], source: str) -> None:
     """Keep that contents about to be written go back to a source.
 
-    With "" for none, notes of a memory are kept as what a person has said: they would not be known from what others
+    With "" for none, notes of a memory are kept as what a person wrote: they would not be known from what others
     put there. Where nobody knew of the one before, or that is from outside, the next one is no more than that.
     """
     rows = list[OriginRow]()

@@ -113,7 +113,7 @@ class OAuth:
             provider = await in_thread(self._make_provider, page)
             context = provider.context
             if refused.status_code == 401:
-                context.token_expiry_time = 1.0  # whatever it was said to be: it is refreshed first, where that can be
+                context.token_expiry_time = 1.0  # whatever the server said: refresh it first, where that is possible
             await self._run(client, provider, refused, may_ask=bool(self.show) or is_machine)
         found = (
             context.current_tokens, context.client_info, context.oauth_metadata, context.protected_resource_metadata

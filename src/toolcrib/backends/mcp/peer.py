@@ -46,7 +46,7 @@ SendMessage = Callable[[_Message], Coroutine[Any, Any, None]]
 class ServerPeer:
     """One server. `send` hands a message to its transport; what comes back is given to `heard`.
 
-    `changed` is told when the server says that what it offers has changed, with an address when that resource has.
+    `changed` is called when the server says that what it offers has changed, with the address of a resource.
     `redact` takes secrets out of its words; `window` is the time over which is counted what nobody asked for.
     """
 
@@ -188,7 +188,7 @@ class ServerPeer:
             self._start_sending({"jsonrpc": "2.0", "id": id, **reply})
 
     def _start_sending(self, message: _Message) -> "asyncio.Task[None]":
-        """Send a message beside everything else; who does not wait for it is not told how it went."""
+        """Send a message in the background; its outcome is not reported."""
         task = asyncio.get_running_loop().create_task(self._send(message))
         self._tasks.add(task)
         task.add_done_callback(self._finish_sending)
@@ -241,7 +241,7 @@ class ServerPeer:
         self.lose(f"was cut off: it sent {what} in {self._window:g} seconds that nobody asked for")
 
     def _call_off(self, id: int, method: str) -> None:
-        """Tell the server that nobody waits any more. It must not be told so about its first request."""
+        """Cancel a request at the server. The first request must not be cancelled."""
         if not self.lost.done() and method != "initialize":
             params = {"requestId": id, "reason": "nobody waits for it any more"}
             self._start_sending({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})

@@ -66,7 +66,7 @@ class Stdio:
         return strip(self._said.decode(errors="replace")).strip()
 
     async def close(self) -> None:
-        """End the program: its input is closed, then it is told, then it is made to."""
+        """End the program: its input is closed, then it is asked to end, then it is killed."""
         self._close_input()
         ended = (self._started.ended,)
         try:

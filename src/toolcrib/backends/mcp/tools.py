@@ -97,7 +97,7 @@ def _tool(
         raise DeclarationError("its inputSchema is no object")
     doubts: dict[str, None] = {}
     shown = _clean_schema(schema, redact, doubts)
-    # both are made now, so that a schema nobody can use is told before a model is shown it
+    # both are made now, so that an unusable schema is found before a model sees it
     check = check_of_schema(schema)
     normalize(shown)
     description = definition.get("description")
@@ -106,7 +106,7 @@ def _tool(
         text = _LEFT_OUT
     title, declared = definition.get("title"), definition.get("outputSchema")
     output = None
-    with suppress(DeclarationError):  # what its results hold is then told in words alone
+    with suppress(DeclarationError):  # the results then have no output schema
         if isinstance(declared, dict):
             output = shape_of_output(_clean_schema(declared, redact, {}), own)
 

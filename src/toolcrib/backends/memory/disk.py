@@ -171,7 +171,7 @@ class DiskMemory:
         return self._chosen
 
     async def _fill(self, version: int, seconds: float | None) -> int:
-        """Make the vectors that are missing, as far as there is time; what fails is told, and tried again later."""
+        """Make the vectors that are missing, as far as there is time; what fails is reported, and tried again later."""
         embedder = await self._embedder()
         if embedder is None:
             self._filled = version

@@ -175,7 +175,7 @@ class MemoryFolder:
         return await in_turn(self._lines, path, (first, most, size))
 
     async def trace(self, path: str) -> Sequence[str] | None:
-        """Return what a note goes back to, nothing where a person said or accepted it; None where nobody knows."""
+        """Return what a note goes back to, nothing where a person wrote or accepted it; None where that is unknown."""
         return await in_turn(trace_note, self._disk, path)
 
     def close(self) -> None:

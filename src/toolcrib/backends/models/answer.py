@@ -36,7 +36,7 @@ class EventReader:
     """Puts events together from bytes that were cut anywhere.
 
     `lines` counts the lines that are whole, comments included: a server that sends them is alive. `last_id` is what the
-    last event was called, and `retry` after how many seconds the server wants to be asked for more, where it said so.
+    last event was called, and `retry` after how many seconds the server wants to be asked again, where it gave that.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -147,7 +147,7 @@ class Answer:
         if self._json is not None:
             return self._read_whole(bytes(self._json))
         values = []
-        with contextlib.suppress(FailedError):  # half of an event: the reply broke off, which is told
+        with contextlib.suppress(FailedError):  # half of an event: the reply broke off, which the caller reports
             values = self._values(self._events.close())
         if not self._count:
             quoted = self._label.quote(self._head.decode(errors="replace")) if self._head.strip() else ""

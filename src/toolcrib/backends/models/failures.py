@@ -68,7 +68,7 @@ class ProviderLabel:
         return f"models.{self.provider}"
 
     def quote(self, text: str) -> str:
-        """Return what a server said, in one line."""
+        """Return a text of a server, in one line."""
         return error_text(text, self.redact)
 
 
@@ -136,7 +136,7 @@ def _describe_refusal(label: ProviderLabel) -> FailedError:
 
 
 def retry_delay(value: Any) -> float | None:
-    """Return whether a failure that a provider told in its stream, as a value there, is worth another try."""
+    """Return whether a failure that a provider sent in its stream, as a value there, is worth another try."""
     body = as_object(value)
     within = as_object(body.get("response")).get("error")
     error = as_object(body.get("error") or within or body)

@@ -1,7 +1,7 @@
 """The local model: llama.cpp on this machine, asked over loopback, its replies held to a grammar.
 
 A small model cannot write a malformed call: the grammar admits words, or one call of a tool on the belt with arguments
-of the right names and types. Tools, calls and results are told to it as plain text, with three short examples, since
+of the right names and types. It gets tools, calls and results as plain text, with three short examples, since
 most small models were never taught to call any.
 
     python -P -m toolcrib.backends.models.local FILE     serves a GGUF file until its input ends; prints its address

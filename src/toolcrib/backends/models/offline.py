@@ -110,7 +110,7 @@ def _respond(request: Request) -> tuple[str, list[_Step]]:
 
 
 def _respond_as_subagent(history: History, tools: Mapping[str, Tool]) -> tuple[str, list[_Step]]:
-    """Return what is said and called by a subagent: whatever it comes to is handed in once."""
+    """Return the text and the calls of a subagent: it hands in its outcome once."""
     outcomes = list(_outcomes(history, list(history)))
     tail = _since_reply(history)
     if outcomes and outcomes[-1].call.name == COMPLETE and tail and tail[-1].role == "tool":
@@ -132,7 +132,7 @@ def _respond_as_subagent(history: History, tools: Mapping[str, Tool]) -> tuple[s
 
 
 def _since_reply(history: History) -> list[Message]:
-    """Return the messages behind the last reply: what came of its calls, and what was said since."""
+    """Return the messages behind the last reply: the results of its calls, and what came since."""
     at = len(history)
     while at and history[at - 1].role != "assistant":
         at -= 1
@@ -147,7 +147,7 @@ def _requests(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _task(text: str) -> str:
-    """Return what a subagent is to do: one of several inputs is told its first under a name."""
+    """Return what a subagent is to do: with several inputs, the first by name."""
     found = re.search(r"(?im)^(?:task|objective|query|question|request): (?P<words>.+)$", text)
     return str(found["words"]) if found else text
 
@@ -242,7 +242,7 @@ def _text_input(tool: Tool) -> str:
 
 
 def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcome]:
-    """Yield the answers to calls among these messages; one that failed before something new was said is past."""
+    """Yield the answers to calls among these messages; a failure before the newest message is past."""
     calls = {call.id: call for message in history if message.role == "assistant" for call in message.calls}
     for at, message in enumerate(messages):
         call = calls.get(message.call_id or "") if message.role == "tool" else None
@@ -252,7 +252,7 @@ def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcom
 
 
 def _without_frame(message: Message) -> str:
-    """Return what a call gave, without what a model has to be told of it and a person sees."""
+    """Return what a call gave, without notices for the model and what only a person sees."""
     parts = [part.text for part in message.content if isinstance(part, Text)]
     if len(parts) > 1:
         first = int(parts[0].endswith(":"))

@@ -1,4 +1,4 @@
-"""The anchor of a store: how far it had come when somebody was last told so, in a small file beside it.
+"""The anchor of a store: how far it was at the last acknowledged commit, in a small file beside it.
 
 A database that lost its end looks like one that never had it: SQLite takes what is left of a write-ahead file for the
 whole. So before a commit is acknowledged, its number and the head of the record are written here, too, and whatever is

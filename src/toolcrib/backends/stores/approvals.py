@@ -1,4 +1,4 @@
-"""What people said yes or no to, in SQLite: kept over restarts, shared by processes, each answer spent by one of them.
+"""Questions and their answers in SQLite: kept over restarts, shared by processes, each answer used by one of them.
 
 Questions and grants are about calls; pins are what was accepted of other people's MCP servers; counts are what was
 taken of quotas.
@@ -171,7 +171,7 @@ def _question(row: tuple[Any, ...]) -> Question:
     known = dict(zip(_QUESTION_FIELDS, columns, strict=True))
     if "says" in rest:  # one of before was the owner's
         says = (Consent(**{**each, "by": tuple(each["by"])}) for each in rest.pop("says"))
-        kept = ((*each, None)[:5] for each in rest.pop("yeses"))  # who said it is not in one of before
+        kept = ((*each, None)[:5] for each in rest.pop("yeses"))  # older rows do not have who answered
         yeses = (Yes(by, who, is_owner, tuple(rules), _caller(caller)) for by, who, is_owner, rules, caller in kept)
         known |= {"says": tuple(says), "yeses": tuple(yeses)}
     return Question(**known, lasting=lasting, asker=_caller(asker), **rest)

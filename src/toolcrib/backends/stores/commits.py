@@ -1,7 +1,7 @@
 """Commits: steps of many, written in the order in which they came, with one wait for the disk for all that wait.
 
     submit ─┐
-    submit ─┼─ queue ── one thread ── BEGIN  step  step  step  COMMIT, synced ── every future is told
+    submit ─┼─ queue ── one thread ── BEGIN  step  step  step  COMMIT, synced ── every future is set
     submit ─┘
 
 A step that fails is taken back alone; when the disk fails, all that stood in the same commit fail with it.
@@ -93,7 +93,7 @@ class _Queue:
         self._file, self._most, self._most_bytes = file, most, most_bytes
         self._lock = threading.RLock()  # the owner may be forgotten at any moment, and the thread is stopped in it
         self._jobs: deque[_Job] = deque()
-        self._count = self._bytes = 0  # what was handed in and has not been told yet
+        self._count = self._bytes = 0  # what was handed in and is not acknowledged yet
         self._bell: SimpleQueue[bool] = SimpleQueue()  # whether to go on
         self._ringing: asyncio.AbstractEventLoop | None = None  # the loop that will ring it
         self._thread: threading.Thread | None = None

@@ -1,4 +1,4 @@
-"""Messages of channels in SQLite: what was heard and how far, what is to be said, who was let in."""
+"""Messages of channels in SQLite: what came and how far, what is to be sent, who was admitted."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

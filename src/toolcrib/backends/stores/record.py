@@ -107,7 +107,7 @@ def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)  # the same few callers and verdicts come again and again
 def _caller(caller: Caller) -> orjson.Fragment:
-    """Return what is known of a caller; what is not said has its default, but `owner` is always said."""
+    """Return what is known of a caller; fields at their default are left out, but never `owner`."""
     row = {field.name: value for field in fields(caller) if (value := getattr(caller, field.name)) != field.default}
     row["owner"] = caller.owner
     if caller.sender is not None:

@@ -220,7 +220,7 @@ def _whole_heads(rows: Iterable[tuple[Any, ...]]) -> Iterator[SessionHead]:
     for row in rows:
         try:
             yield _head(row)
-        except ToolError:  # it is told to who asks for it; the others are read all the same
+        except ToolError:  # asking for this one reports it; the others are read all the same
             log.exception("a session is left out of the list")
 
 

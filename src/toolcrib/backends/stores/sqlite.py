@@ -1,4 +1,4 @@
-"""One SQLite file that several stores share: what was acknowledged is on the disk, what is broken is told.
+"""One SQLite file that several stores share: what was acknowledged is on the disk, what is broken is reported.
 
 The file comes into being whole: where there is one, it was good once. So an empty, foreign or damaged file is no reason
 to begin anew. A damaged one is set aside as `<name>.broken-<number>`, and nothing is kept until somebody puts a good

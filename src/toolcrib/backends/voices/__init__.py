@@ -1,1 +1,1 @@
-"""Voices: who speaks a text, and who writes down what was said."""
+"""Voices: providers that speak a text, and those that transcribe a recording."""

@@ -29,8 +29,8 @@ _MEMORY_BYTES, _SOUND_BYTES, _HELD_BYTES = 2 << 30, 64 << 20, 1 << 20  # the las
 _LINE_CHARS = 300
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _NOWHERE = "/voices"  # a folder of the sandbox, with nothing in it
-# what a program complains about is told when it fails, and does not get between the sounds that it prints
-_APART = 'exec 3>&1; said=$("$@" 2>&1 >&3 3>&-) || { code=$?; printf "\\n%s" "$said"; exit $code; }'
+# what a program complains about is shown when it fails, and does not get between the sounds that it prints
+_APART = 'exec 3>&1; err=$("$@" 2>&1 >&3 3>&-) || { code=$?; printf "\\n%s" "$err"; exit $code; }'
 
 _QUIET = ("ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error")
 _ENCODERS: dict[SpeechFormat, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""Who speaks: programs of this machine, OpenAI and ElevenLabs; and who writes down what was said.
+"""Providers of speech: programs of this machine, OpenAI and ElevenLabs; and those that transcribe recordings.
 
 Keys travel in headers alone, each to its own provider. What a provider says is outside text.
 """
@@ -51,7 +51,7 @@ class VoiceTerms(Protocol):
 
 
 class HearingTerms(Protocol):
-    """What it says about those who write down what was said, under `media.stt`."""
+    """Settings of transcription, under `media.stt`."""
 
     @property
     def base_url(self) -> str | None: ...
@@ -224,7 +224,7 @@ class LocalAndHostedVoices:
         return {each.name: each for each in found}
 
     async def transcribe(self, recording: bytes, terms: HearingTerms) -> Transcript:
-        """Return what is said in a recording."""
+        """Return the transcript of a recording."""
         sound, seconds = measure_wav(await self._programs.decode(recording, terms.max_seconds + 1))
         if seconds > terms.max_seconds:
             most = f"{terms.max_seconds} seconds are listened to"

@@ -54,7 +54,7 @@ class EgressGuard:
     """Lets connections out by `rules`; one made for an `own` destination, which the operator wrote, only there.
 
     That may be any address that the lists of hosts do not refuse.
-    A `proxy` is dialled instead, and told the address that was judged: it resolves nothing.
+    A `proxy` is dialled instead, and gets the address that was judged: it resolves nothing.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class _GuardedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Dial a judged address of the host; the name is told to TLS alone."""
+        """Dial a judged address of the host; only TLS sees the name."""
         try:
             addresses, proxy = await self._guard.check(host, port), self._guard.proxy
         except OSError as error:

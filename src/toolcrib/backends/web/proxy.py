@@ -136,7 +136,7 @@ class GuardedProxy:
         self, request: _ProxyRequest, near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:  # fmt: skip
-        """Pass on what both sides say until they are done. One may be done before the other, and still be told."""
+        """Copy both directions until each is at its end; one may end before the other."""
         is_tunnel = not request.head
         async with asyncio.timeout(self._idle_seconds) as limit:
 

@@ -113,7 +113,7 @@ class _Search:
             finally:
                 os.close(fd)
         if not self.asked:
-            self._read({})  # a pattern that is none is told even where there is no file
+            self._read({})  # an invalid pattern is an error even where there is no file
         return Found(lines=tuple(self.lines), more=self.more, linked=self.linked, unreadable=self.unreadable)
 
     def _search_folder(self, fd: int, real: tuple[str, ...]) -> None:

@@ -273,7 +273,7 @@ class IgnoreRules:
         if not names:
             return names
         known, suffixes = self._names, self._suffixes
-        # most names are not spoken of by any rule, and nearly all of those are told apart here
+        # no rule matches most names, and nearly all of those are excluded here
         spoken_of = {name for name in names if name in known or name.endswith(suffixes)}
         for cut, expression in self._general:
             spoken_of.update(names if expression is None else _select(expression, prefix[cut:], names))
