@@ -93,7 +93,7 @@ def _bind(tool: Tool, when: Mapping[str, Any], roots: Roots, *, takes: bool) -> 
 
 
 def _find_schema(tool: Tool, own: str) -> Mapping[str, Any]:
-    """Return what is said of a parameter, where it stands or where that refers to."""
+    """Return the schema of a parameter, with that of its `$ref`."""
     known, stated = tool.parameters.get("properties", {}).get(own), dict[str, Any]()
     for _ in range(_MAX_REFERENCES):
         if not isinstance(known, Mapping):

@@ -56,7 +56,7 @@ def list_declared(policies: Sequence[PolicySettings], named: _Named) -> Iterator
 def list_speakers(
     policies: Sequence[PolicySettings], needs: Iterable[str] = (), *, subagents: bool = False
 ) -> list[Caller]:
-    """Return one caller for every agent, model and sandbox that is told apart, in no chat.
+    """Return one caller for every agent, model and sandbox that the rules distinguish, in no chat.
 
     `needs` are what tools require: some want a model of one family. With `subagents` there is one more for every
     parent and depth; none of these has what it would not have without them (G7).
@@ -112,7 +112,7 @@ def _unlike(word: str, taken: Iterable[str]) -> str:
 
 
 def list_places(policies: Sequence[PolicySettings], named: _Named) -> Iterator[Caller]:
-    """Yield one caller for every direct message and group chat, with every sender that is told apart there."""
+    """Yield one caller for every direct message and group chat, with every sender that the rules distinguish there."""
     everywhere = [key for policy in policies for key in policy.by_sender]
     if everywhere:  # what bounds senders wherever they write bounds those without a channel, too
         held = [each for policy in policies for each in chain(*policy.roles.values())]

@@ -50,7 +50,7 @@ def explain_json(
     only: str | None = None,
     judge: Callable[[Verdict], Verdict] = lambda verdict: verdict,
 ) -> dict[str, Any]:
-    """Return the whole answer of `toolcrib explain`; with `only`, that tool and what every layer said about it.
+    """Return the whole answer of `toolcrib explain`; with `only`, that tool and the step of every layer.
 
     A verdict is the mildest that any arguments can get; the `conditions` beside it say which get another.
     """
@@ -74,7 +74,7 @@ def list_conditions(belt: Selection, tool: Tool) -> dict[str, Any]:
 
 
 def with_call(answer: dict[str, Any], verdict: Verdict, tainted: Verdict, found: Iterable[Verdict]) -> dict[str, Any]:
-    """Return an answer about one tool with what is said of a call of it; the strictest word counts, then the first.
+    """Return an answer about one tool with the steps of a call of it; the strictest decision counts, then the first.
 
     Heard in the order of a call: the `verdict`, rules about arguments, what it is once `tainted`, then hosts.
     """

@@ -285,7 +285,7 @@ def _check_outside(
             if name in ("exec", "process"):  # a command that no rule names is asked about
                 if is_free:
                     found["warning"].setdefault(name, who)
-            # what a session or a subagent is told stays marked as from outside; what is ours the owner knows
+            # what goes to a session or a subagent stays marked as from outside; the owner knows our own
             elif tool.group != "sessions" and (_is_foreign(tool) or not caller.owner):
                 found["note"].setdefault(name, who)
     remedy = "add effect:send and effect:execute to tools.askAfterOutside, or to denyAfterOutside"

@@ -197,7 +197,7 @@ def person_of(settings: PolicySettings, caller: Caller) -> str:
 
 
 def is_owner(settings: PolicySettings, caller: Caller) -> bool:
-    """Tell whether the caller is the owner: said so by its maker, or listed by id or E.164, as the person they are."""
+    """Tell whether the caller is the owner: made so, or listed by id or E.164, as the person they are."""
     if caller.owner is not None:
         return caller.owner
     return is_among(settings, caller, settings.owners) or any(

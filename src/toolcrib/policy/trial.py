@@ -19,7 +19,7 @@ from .resolve import GroupChat, ResolvedCaller, is_among, is_owner, resolve
 from .settings import PolicySettings
 
 ToolWord = tuple[Decision, frozenset[tuple[Decision, str, str]]]
-"""What is said of a tool, and by which entries a call of it gets another word, or who answers: what it leads to, the
+"""The decision on a tool, and the entries by which a call of it gets another one, or who answers: what it leads to, the
 entry, and for one that permits where it stands (each list is an AND)."""
 
 _NO_CONDITIONS: ToolWord = ("deny", frozenset())
@@ -82,11 +82,11 @@ class Trial:
         return frozenset(need for tool in self.tools.values() for need in tool.requires)
 
     def judge_speaker(self, caller: Caller) -> Selection:
-        """Return what is said of a speaker, wherever and for whomever they speak."""
+        """Return the selection for a speaker, whatever the place and the owner."""
         return self.belt_for(replace(caller, owner=True))
 
     def judge_places(self, places: Sequence[Caller]) -> list[Selection]:
-        """Return what is said of each place, whoever speaks there."""
+        """Return the selection for each place, whoever speaks there."""
         made: dict[object, Selection] = {}
         found, met, named = list[Selection](), self.needs, frozenset((*self.tools, "group:plugins"))
         for who in (resolve(self.settings, place) for place in places):
@@ -131,7 +131,7 @@ class Proof:
 
 
 def prove(claim: Claim, trial: Trial, people: Sequence[Caller]) -> Proof:
-    """Return whether nobody has what the claim says; `people` are all that are told apart but for how they speak."""
+    """Return whether no caller has what the claim says; `people` are all that the rules distinguish."""
     settings = trial.settings
     people = [each for each in people if claim.covers(resolve(settings, each))]
     speakers = list_speakers([settings], trial.needs)

@@ -95,7 +95,7 @@ def test_several_commands_come_back_as_a_script_of_quoted_words_and_whole_paths(
 def test_a_line_that_is_not_plain_has_neither_words_nor_script() -> None:
     found = judge("echo $HOME", DEV, LOOK_UP)
     assert (found.decision, found.argv, found.script) == ("ask", None, None)
-    assert found.reason == "what it would run cannot be told in advance: it holds a variable"
+    assert found.reason == "what it would run cannot be known in advance: it holds a variable"
 
 
 def test_words_that_no_shell_reads_are_judged_as_they_are() -> None:

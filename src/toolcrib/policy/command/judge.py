@@ -30,7 +30,7 @@ _NO_ENV: Mapping[str, str] = MappingProxyType({})
 _DESTROYS = frozenset({"dd", "rm", "shred", "unlink"})  # they start nothing, and still no yes to them lasts
 _EMPTY = "there is no command in it; write one"
 _FULL = "security full"
-_CANNOT_TELL = "what it would run cannot be told in advance"
+_CANNOT_TELL = "what it would run cannot be known in advance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ def _explain_missing(
     unsafe = unsafe_names(given, rules.env) if given else ()
     variable = f"the variable {quote_short(unsafe[0])} may change what the command does" if unsafe else ""
     if denial is not None:
-        doubt = parsed.doubt or variable or "part of it cannot be told in advance"
+        doubt = parsed.doubt or variable or "part of it cannot be known in advance"
         return f"it may run something that is denied: {doubt}"
     if rules.security == "full":
         return ""

@@ -22,7 +22,7 @@ _IN_DOUBLE = regex(r'\\([\\"$`]|\n)')
 
 
 def literal(text: str) -> str | None:
-    """Return what a shell makes of one word, or None when that cannot be told from the word alone."""
+    """Return what a shell makes of one word, or None when the word alone does not say."""
     if _PLAIN.fullmatch(text):
         return text
     if _QUOTED.fullmatch(text):

@@ -1,7 +1,7 @@
 """How a program reads its words: options with and without a value, and what is left over.
 
 A grammar names every option that only reads or only shapes the output. An option it does not name (also one that is
-spelled short of its whole name) writes, runs or reads something as far as we know, and is told as such.
+spelled short of its whole name) counts as one that writes, runs or reads something.
 """
 
 from collections.abc import Callable, Sequence

@@ -62,7 +62,7 @@ _LIKE_COMMANDS = frozenset({"declaration_command", "unset_command", "test_comman
 
 _DOUBTS = {
     "&": "it goes on in the background", "|&": "it pipes errors along with '|&'",
-    "ansi_c_string": "it holds a string of escapes that cannot be told in advance",
+    "ansi_c_string": "it holds a string of escapes that cannot be known in advance",
     "arithmetic_expansion": "it computes something", "brace_expression": "it holds a brace expansion",
     "command_substitution": "it runs a command inside another", "comment": "a comment in it may not be one",
     "compound_statement": "it groups commands in braces", "coproc_command": "it starts a coprocess",
@@ -82,7 +82,7 @@ _DOUBTS = {
 _UNREADABLE = "the shell grammar cannot make sense of it"
 _CONTROLS = "it holds a control character"
 _UNREAD = (_UNREADABLE, _CONTROLS, _DOUBTS["comment"])
-# about words alone: which commands there are, and which of their words are literal, is told all the same
+# about words alone: which commands there are, and which of their words are literal, is found all the same
 TOLD_DOUBTS = frozenset(_DOUBTS[each] for each in ("&", "file_redirect", "negated_command", "simple_expansion", "word"))
 
 
@@ -328,7 +328,7 @@ def _read_assignment(text: str) -> tuple[str, str | None]:
 
 
 def _find_commands(root: Node, text: str) -> Iterator[FoundCommand]:
-    """Yield every command anywhere in a tree, as far as its words can be told."""
+    """Yield every command anywhere in a tree, as far as its words are known."""
     stack = [root]
     while stack:
         node = stack.pop()

@@ -149,7 +149,7 @@ def find_denial(line: ParsedLine, rules: CommandRules, look_up: LookUp, env: Map
 
 
 def _is_read_to_its_end(words: _Words, rules: CommandRules, look_up: LookUp) -> bool:
-    """Tell whether a command starts nothing but what its words told, or is permitted by name, whatever it starts."""
+    """Tell whether a command starts only what its words show, or is permitted by name, whatever it starts."""
     name = words[0] if words else ""
     if not name or (not can_start_others(name) and not _may_evaluate(name, words)):
         return True
@@ -173,7 +173,7 @@ def _may_evaluate(name: str, words: _Words) -> bool:
 
 
 def follow(commands: Iterable[FoundCommand]) -> Iterator[_Words | None]:
-    """Yield the words of every command and of what it starts; None for something that cannot be told."""
+    """Yield the words of every command and of what it starts; None for something unknown."""
     waiting: list[tuple[_Words, int]] = [(command.words, 0) for command in commands]
     waiting.reverse()
     looked_at = read = 0
@@ -194,7 +194,7 @@ def follow(commands: Iterable[FoundCommand]) -> Iterator[_Words | None]:
 
 
 def _open_inner(inner: Inner) -> tuple[list[_Words], bool]:
-    """Return the commands of an inner command, and whether they can all be told."""
+    """Return the commands of an inner command, and whether all of them are known."""
     if inner.text is None:
         return ([inner.words] if inner.words else []), inner.known
     if len(inner.text) > MAX_LINE_BYTES:

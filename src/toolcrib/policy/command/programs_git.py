@@ -260,7 +260,7 @@ _KEY = regex(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=.*)?", re.DOTALL)
 def find_odd_setting(text: str) -> str:
     """Return a setting in a repository's configuration that is not known to be harmless, or a line that is not plain.
 
-    Plain is less than git reads: whatever both could read differently is told.
+    Plain is less than git reads: whatever both could read differently is returned.
     """
     section = ""
     for line in text.split("\n"):

@@ -18,7 +18,7 @@ _Words = Sequence[str | None]
 class Inner:
     """What a command starts: words, or a text that a shell reads, with the parameters that the text may use.
 
-    `known` is False where part of it could not be told.
+    `known` is False where part of it is unknown.
     """
 
     words: tuple[str | None, ...] = ()
@@ -114,13 +114,13 @@ def can_start_others(program: str) -> bool:
 
 
 def is_opened(words: _Words) -> bool:
-    """Tell whether all that a command starts is told by its words."""
+    """Tell whether the words of a command show all that it starts."""
     name = base_name(words[0] or "") if words else ""
     return name == "command" or next(inner_of(words), None) is not None
 
 
 def runs_anything(words: Sequence[str]) -> bool:
-    """Tell whether what a command that begins with these words runs is said by the words that follow."""
+    """Tell whether a command that begins with these words runs what the words after them say."""
     name = base_name(words[0]) if words else ""
     if not name or name == "find" or name in _LANGUAGES:
         return True
@@ -150,7 +150,7 @@ def inner_of(words: _Words) -> Iterator[Inner]:
                 tail = [None if each and "{}" in each else each for each in words[at + 1 : at + 1 + _MAX_TAIL_WORDS]]
                 yield Inner(tuple(tail), known=known)
     elif wrapper := _PRECISE.get(name):
-        # xargs adds words, and puts them wherever it is told to
+        # xargs adds words, and puts them wherever its options say
         yield from _open_wrapper((*words, None) if name == "xargs" else words, wrapper)
     elif name in _LOOSE or name.startswith(("ld-linux", "ld-musl")):
         yield from inner_anywhere(words, 1)
