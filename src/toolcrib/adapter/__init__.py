@@ -35,7 +35,7 @@ def declare(tool: Tool, provider: str, *, strict: bool = False) -> dict[str, Any
 
 
 def losses(tool: Tool, provider: str, *, strict: bool = False) -> list[str]:
-    """Return what the provider will not be told about the tool's parameters, one clause each."""
+    """Return what the provider does not get of the tool's parameters, one clause each."""
     _adapter(provider, strict)
     form = "strict" if strict and can_be_strict(tool.shape) else _FORMS.get(provider, "portable")
     return convert_schema(tool.shape, form).clauses

@@ -104,7 +104,7 @@ def _blocks(message: Message, names: Mapping[str, str], wishes: NamePreference) 
 
 
 def _result(message: Message) -> Iterator[_Block]:
-    """Give the answer of a tool, pictures inside. A failure is told in words alone: its pictures stand beside it."""
+    """Return the answer of a tool, pictures inside. A failure has words alone: its pictures stand beside it."""
     pictures = [part for part in message.content if isinstance(part, Image)]
     failed = message.status == "error"
     content: str | list[_Block] = message.plain_text or (error_text("") if failed else "")
@@ -164,7 +164,7 @@ _SENTENCES = {
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """The part of the reply that is arriving: `input` are the arguments of a call that were said at once."""
+    """The part of the reply that is arriving: `input` are the arguments of a call that came whole."""
 
     at: int = -1
     kind: str = ""

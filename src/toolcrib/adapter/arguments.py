@@ -119,7 +119,7 @@ def _refuse_inexact(digits: str) -> None:
         raise ArgumentError(f"the number {digits[:_NAME_CHARS]} is too large to be exact; write it as text")
 
 
-# What follows repairs the end of a text that is still arriving, as far as it can be told what will come.
+# What follows repairs the end of a text that is still arriving, as far as its rest is certain.
 
 _WORD = regex(r"(?<=[:,\[\s])(?:t|tr|tru|f|fa|fal|fals|n|nu|nul)$")
 _EXPONENT = regex(r"(?<=[0-9])[eE][+-]?$")

@@ -39,7 +39,7 @@ _MAX_FORMS = 4  # forms of one conversation: models that take turns in it, or to
 class EncodedHistory:
     """The turns of a conversation: those `done`, as they are sent and with commas between, and those after them.
 
-    `system` has what system messages said, for providers that take it apart from the turns.
+    `system` has the system messages, for providers that take them apart from the turns.
     """
 
     done: bytes | bytearray
@@ -48,7 +48,7 @@ class EncodedHistory:
 
 
 def encode_history(history: History, target: Target, names: Mapping[str, str]) -> EncodedHistory:
-    """Return the conversation as `target` is told it; `names` are those that tools go by, as far as they matter."""
+    """Return the conversation as `target` gets it; `names` are those of tools on the wire, as far as they matter."""
     forms: dict[Hashable, _HistoryEncoder] = history.forms.setdefault(_KEY, {})
     key = (target.api, target.model, target.sees, target.claude_code, frozenset(names.items()))
     written = forms.pop(key, None) or _HistoryEncoder(target, names)

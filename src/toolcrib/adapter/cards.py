@@ -40,7 +40,7 @@ class Target:
 
     @property
     def by(self) -> str:
-        """How a message names the model that said it."""
+        """How a message names the model that wrote it."""
         return f"{self.api}/{self.model}"
 
 

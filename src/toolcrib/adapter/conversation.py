@@ -5,7 +5,7 @@ What `prepare` promises to it:
 - an assistant message is followed by one answer for each of its calls, in order, and no answer stands elsewhere
 - ids of calls are valid for the API and unique, the same in call and answer; names of calls are names
 - every `Thinking` and every `mark` comes from this very model; a thought is never the last word of a reply
-- pictures are in what users and tools said, never empty, PNG, JPEG, GIF or WebP as their bytes tell, and only for a
+- pictures are in messages of users and tools, never empty, PNG, JPEG, GIF or WebP as their bytes tell, and only for a
   model that sees
 - no text is empty, none has half of a character, and neither have arguments, which are a `dict` of JSON
 - a message of a user or a model says something; an answer may be empty
@@ -138,7 +138,7 @@ def exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
 
 
 def open_messages(messages: Sequence[Message]) -> list[Message]:
-    """Return what a late answer could still change: calls that have none, and whatever else was said under their ids.
+    """Return what a late answer could still change: calls that have none, and whatever else has their ids.
 
     The pairs of all other ids are made for good: pairing the rest of a conversation behind these messages alone comes
     to the same as pairing it behind all of them.
@@ -228,7 +228,7 @@ def assign_ids(conversation: Iterable[Exchange], ids: CallIds) -> list[Message]:
 
 
 def answer_message(call: Call, result: Result, at: float = 0.0) -> Message:
-    """Return what a model is told of a call: the result's content, marked as an error when it is one."""
+    """Return the answer to a call for a model: the result's content, marked as an error when it is one."""
     status = "error" if is_failure(result) else result.status
     return Message(role="tool", content=result.framed, call_id=call.id, status=status, at=at, offers=result.offers)
 

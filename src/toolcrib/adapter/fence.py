@@ -30,7 +30,7 @@ def new_token() -> str:
 
 
 def fence(text: str, source: str, token: str, *, notice: str = "", about: Mapping[str, str] = _NOTHING) -> str:
-    """Return `text` between marks that carry `token`, with its source and what is said `about` it in the heading.
+    """Return `text` between marks that carry `token`, with its source and `about` in the heading.
 
     Everything inside is made harmless: no spelling of a mark, no token of a chat template and no control character is
     left, and what is not of that kind stays as it was. The heading is outside text as well.

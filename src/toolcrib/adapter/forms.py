@@ -71,7 +71,7 @@ def _is_taken(keyword: str, value: Any) -> bool:
 
 
 GEMINI_DIALECT = Dialect(
-    # of a value it is told the kind and the notes, and no limit at all
+    # of a value it gets the kind and the notes, and no limit at all
     refused=frozenset(FITTING) - NOTES | {"additionalProperties", "patternProperties"},
     silent=SILENT | {"examples"},
     enums=frozenset({"string"}),

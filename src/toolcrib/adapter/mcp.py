@@ -47,7 +47,7 @@ def declare(tool: Tool) -> dict[str, Any]:
 def encode_result(result: Result, output: Shape | None = None) -> dict[str, Any]:
     """Return the result as a CallToolResult: its content, its flag, and as `structuredContent` what its words spell.
 
-    A failure is told in the words for a model: that is who reads it. Its `details` are ours: only where a text of our
+    A failure is given in the words for a model, which reads it. Its `details` are ours: only where a text of our
     own is their JSON, no more and no less, are they shown once more, or where the tool declares an `output`.
     """
     content = result.framed if result.for_model else result.content

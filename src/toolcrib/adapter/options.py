@@ -78,7 +78,7 @@ def _claude_thinking(model: str, effort: Effort, longest: int) -> dict[str, Any]
         if effort == "off" and (family == "haiku" or (version == (5, 0) and family in ("opus", "sonnet"))):
             return {"thinking": {"type": "disabled"}}
         word = "low" if effort == "off" else effort  # the others always think
-        # they think unasked, and keep it to themselves unless they are told to show it
+        # they think by default, and do not show it unless they are asked to
         shown: dict[str, Any] = {"thinking": {"type": "adaptive", "display": "summarized"}}
         return {**shown, "output_config": {"effort": word}} if word else shown
     if effort in ("", "off") or version < (3, 7):

@@ -108,7 +108,7 @@ class ReplyBuilder:
         """Take more of the call in that slot: its id, its name, the next piece of its arguments or all of them.
 
         A second id in one slot is a second call, and so is a second name once there are arguments: some servers number
-        every call alike. An id or a name that is only said again changes nothing.
+        every call alike. An id or a name that only comes again changes nothing.
         """
         size = len(id) + len(name) + len(piece) + len(mark)
         if not self._has_room_for_call(size):
@@ -296,7 +296,7 @@ class _CallBuilder:
 
 
 def _unique(ids: Iterable[str]) -> list[str]:
-    """Return the ids, each once: one that is missing or said before bears a number."""
+    """Return unique ids: one that is missing or a duplicate gets a number."""
     taken: set[str] = set()
     numbers: dict[str, int] = {}
     unique = []

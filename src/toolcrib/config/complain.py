@@ -38,11 +38,11 @@ _POINTS = regex(r": | (?=is empty)")
 
 
 def complaint(error: ValidationError, translated: Translated) -> ConfigError:
-    """Return the first thing wrong, by line, as an error; how many more there are is said at its end."""
+    """Return the first thing wrong, by line, as an error; how many more there are stands at its end."""
     found = [
         (each["type"], *_explain(each, translated)) for each in error.errors(include_url=False, include_input=False)
     ]
-    # what is missing may stand there under a wrong name, which is told first
+    # what is missing may stand there under a wrong name, which is reported first
     _, at, sentence = min(found, key=lambda each: (each[0] == "missing", each[1].line or 1 << 30))
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     match translated.value:

@@ -1,8 +1,8 @@
-"""An existing OpenClaw file in its own spelling and its own meaning, told in ours.
+"""An existing OpenClaw file, its keys and their meaning translated into ours.
 
 `agents.list` and `agents.defaults`, rooms and guilds, plugin entries and provider lists move to where toolcrib keeps
 them. An empty allow list means no limit there, and a plugin-only list adds: both are kept. A key that narrows is
-never dropped silently; what toolcrib has no use for is left out and told; what neither would take is left in, for the
+never dropped silently; what toolcrib has no use for is left out and reported; what neither takes is left in, for the
 check to complain about.
 """
 
@@ -61,7 +61,7 @@ def locate(document: Document, path: KeyPath) -> ConfigLocation:
 
 
 class Notes:
-    """Collects what moved and what was left out while a file is told anew."""
+    """Collects what moved and what was left out while a file is translated."""
 
     def __init__(self, document: Document) -> None:
         self.moved: dict[KeyPath, KeyPath] = {}
@@ -99,7 +99,7 @@ def set_keys(section: Mapping[str, Any]) -> dict[str, Any]:
 def lists(rule: Any, path: KeyPath, notes: Notes) -> Any:
     """Return a scope without an empty allow list, which limits nothing there.
 
-    Entries that can match no tool are left out and told; a list that loses all of them still permits nothing.
+    Entries that can match no tool are left out and reported; a list that loses all of them still permits nothing.
     """
     if not isinstance(rule, Mapping):
         return rule

@@ -48,7 +48,7 @@ class Room:
 def _load(path: Path, room: Room, asked: ConfigLocation) -> str:
     """The text of a regular file in UTF-8, its size taken from `room`.
 
-    `asked` is where the file was asked for: what keeps it from being opened is told there.
+    `asked` is where the file was asked for: an error in opening it names that place.
     """
     name = escape_unprintable(str(path))
     prefix = "" if asked.file == name else f"{name}: "

@@ -316,7 +316,7 @@ class SpeechSettings(Section):
 
 
 class HearingSettings(Section):
-    """Who writes down what is said in recordings: a server with /v1/audio/transcriptions."""
+    """Who transcribes recordings: a server with /v1/audio/transcriptions."""
 
     enabled: Bool = False
     base_url: Url | None = Field(default=None, alias="baseUrl", repr=False)

@@ -155,7 +155,7 @@ class ReviewSettings(Section):
 
 
 class HookProgramSettings(Section):
-    """One of `tools.hooks`: a program that is told of an event; before a call it can refuse it, ask or change it."""
+    """One of `tools.hooks`: a program that gets an event; before a call it can refuse it, ask or change it."""
 
     on: Annotated[
         Literal[

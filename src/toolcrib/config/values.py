@@ -41,7 +41,7 @@ def quote_value(text: str) -> str:
 
 
 def _matching(pattern: str, complaint: str) -> AfterValidator:
-    """A check that a text has that form; what is wrong otherwise is said behind the value."""
+    """A check that a text has that form; the value is quoted, then the complaint."""
     form = re.compile(pattern)
 
     def check(text: str) -> str:

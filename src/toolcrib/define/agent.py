@@ -1,4 +1,4 @@
-"""Agent: a subagent before it becomes a tool; and its mandate: what it takes, what it is told, how it says it is done.
+"""Agent: a subagent before it becomes a tool; and its mandate: its inputs, its prompt, how it reports that it is done.
 
 What an agent takes and gives becomes the one JSON Schema that models are shown, however its author wrote it down.
 Three ways: a dataclass, TypedDict or pydantic model; raw JSON Schema; or a table of names with one of six types each:
@@ -188,7 +188,7 @@ _ARGUMENT = regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """A subagent as data: what it is told, what it takes, which tools it may use and how far it may go.
+    """A subagent as data: what it reads, what it takes, which tools it may use and how far it may go.
 
     `inputs` and `output` are dataclasses, pydantic models or TypedDicts within the portable subset, JSON Schema, or
     tables of six types. `prompt` is what it always knows and `query` its first message; in
@@ -344,7 +344,7 @@ def _parse_object(text: str) -> dict[str, Any] | None:
 def prompts_of(agent: Agent, args: Mapping[str, Any]) -> Prompts:
     """Return what the agent reads, for arguments that were checked.
 
-    An agent without a `query` is told those inputs in its first message that its prompt has no place for: whatever is
+    An agent without a `query` gets those inputs in its first message that its prompt has no place for: whatever is
     passed reaches it.
     """
     declared = list_inputs(agent)

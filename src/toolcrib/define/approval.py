@@ -58,7 +58,7 @@ class AskTerms(NamedTuple):
 class Yes(NamedTuple):
     """One yes: by whom, which person that is ("" for the owner where nobody knows which), and for which rules.
 
-    `caller` is who said it, by whom it is counted anew; None of those that were kept before that was written down.
+    `caller` is who gave it, for counting it again; None in rows from before that was stored.
     """
 
     by: str
@@ -119,9 +119,9 @@ class Question:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """Return the question that a door elsewhere was told of, without what only its crib knows.
+        """Return a question that another process sent, without what only its crib knows.
 
-        Whoever told it may be anybody, so that nothing in it is obeyed by a terminal.
+        It is not trusted: no control character in it reaches a terminal.
         """
         names = ("id", "tool", "reason", "shown", "once", "by")
         words: dict[str, Any] = {name: escape_controls(str(row[name])) for name in names}
@@ -132,7 +132,7 @@ class Question:
 
 
 def _count_persons(yeses: Sequence[Yes], rule: int) -> int:
-    """Return how many persons said yes for a rule; an owner whom nobody can tell from others may be any of these."""
+    """Return how many persons approved a rule; an owner without a person may be any of these."""
     counted = [each for each in yeses if rule in each.rules]
     named = {each.person: each.is_owner for each in counted if each.person}
     return len(named) + (len(counted) > 0 and "" in {each.person for each in counted} and True not in named.values())
@@ -240,7 +240,7 @@ def is_in_time(start: float, end: float, now: float) -> bool:
 
 
 def too_many(most: int) -> ToolError:
-    """Return what is said when a person's questions pile up."""
+    """Return the error for too many open questions of one person."""
     return ToolError(f"{most} questions are waiting for an answer already; answer or deny some first", code="busy")
 
 

@@ -130,7 +130,7 @@ class Args(Mapping[str, Any]):
         allow_empty: bool = False,
         label: str | None = None,
     ) -> str | None:
-        """Read text, trimmed unless told otherwise; empty text is missing unless `allow_empty`."""
+        """Read text, trimmed by default; empty text is missing unless `allow_empty`."""
         value = self.get(key)
         if isinstance(value, str):
             text = value.strip(_BLANKS) if trim else value

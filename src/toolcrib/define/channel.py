@@ -82,7 +82,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What is said in a chat.
+    """A message to be sent to a chat.
 
     `media` is the path of a file that lies ready in the state folder, "" for none; it is shown as `filename`, and
     played as a voice note where a channel has them. A `card` is in the words of its channel. `source` says where its
@@ -187,7 +187,7 @@ class InboundAnswer(NamedTuple):
 
 @runtime_checkable
 class Receiver(Protocol):
-    """A channel that is told what it hears: the gateway hands it whatever comes to /channels/NAME, from anybody."""
+    """A channel that is called: the gateway passes it whatever comes to /channels/NAME, from any client."""
 
     async def receive(self, request: InboundRequest, /) -> InboundAnswer:
         """Check who it is from, and answer when what was heard is kept."""
@@ -331,22 +331,22 @@ class MessageStore(Protocol):
         """Return the messages that are still kept, each with its channel, in the order in which they came."""
 
     async def answer(self, channel: str, number: int, posts: Sequence[Post], /) -> None:
-        """Note that a message is answered, and keep what is to be said, in one step; a second time nothing happens."""
+        """Note that a message is answered, and keep the posts, in one step; a second time nothing happens."""
 
     async def say(self, channel: str, key: str, posts: Sequence[Post], /) -> None:
-        """Keep what is to be said that answers no message; once for a key."""
+        """Keep posts that answer no message; once for a key."""
 
     async def outgoing(self, channel: str, /) -> tuple[KeptPost, ...]:
         """Return the posts that wait, and those that were being sent, oldest first."""
 
     async def move_post(self, number: int, to: PostState, /, detail: str = "") -> None:
-        """Note how far a post is; `told` is its id there, or why it failed."""
+        """Note how far a post is; `detail` is its id there, or why it failed."""
 
     async def find_button(self, channel: str, chat: str, data: str, /) -> str:
         """Return where the data of a button shown in a chat may come from, as its post says; "" for nowhere."""
 
     async def find_posts(self, channel: str, key: str, /) -> tuple[tuple[PostState, str], ...]:
-        """Return how far the posts of one key are, and what was told of each."""
+        """Return the states of the posts of one key, each with its detail."""
 
     async def acquaintances(self, channel: str = "", /) -> tuple[Acquaintance, ...]:
         """Return who waits to be let in, and who was."""

@@ -18,7 +18,7 @@ DEVICE_CHANNEL = "device"  # of the callers that are devices of somebody else's 
 class Device:
     """A device in one role: the hash of its token, "" while it has none, and what it was given.
 
-    `about` is what it said of itself, for people who look at a list: nothing follows from it.
+    `about` is how it described itself, for people who look at a list: no decision depends on it.
     """
 
     id: str

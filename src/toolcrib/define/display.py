@@ -22,7 +22,7 @@ _INVISIBLE = (
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _SEEN_AS_NOTHING = regex(f"[{_INVISIBLE}\u2800]")  # or as a blank, whatever Unicode calls them
-# Letters that cannot be told from ASCII ones: Cyrillic, Greek, Armenian, Coptic, Cherokee, Lisu, syllabics.
+# Letters that look like ASCII ones: Cyrillic, Greek, Armenian, Coptic, Cherokee, Lisu, syllabics.
 _TWINS = frozenset(
     "АВЕЅІЈКМНОРСТХҮԚԜЗаеѕіјорсухԁһӏԛԝгүѵ"
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺϜονρυιαϲϳκγ"

@@ -96,7 +96,7 @@ class Destination(NamedTuple):
 
 
 def read_url(url: str) -> Destination:
-    """Return where a URL leads, however it is spelled; raise ToolError when that is not to be told for sure."""
+    """Return where a URL leads, however it is spelled; raise ToolError when that is not certain."""
     text = url.strip()
     found = _URL.fullmatch(text)
     if len(text) > _MAX_URL_CHARS:

@@ -99,7 +99,7 @@ class ToolFinished:
 
 
 # Why a turn ended: answered; a limit on model calls, time, tokens or money; going round in circles; a reply cut off by
-# its length or refused; a failure; stopped by somebody; a subagent that never said that it was done.
+# its length or refused; a failure; stopped by a person; a subagent that never reported that it was done.
 Ending = Literal[
     "done", "turns", "timeout", "tokens", "cost", "repeating", "length", "refused", "error", "stopped",
     "no_completion",

@@ -47,7 +47,7 @@ EVENTS: Mapping[str, str] = {
     **dict.fromkeys(_DEVICE_EVENTS.split(), "operator.pairing"),
     **dict.fromkeys(("exec.approval.requested", "exec.approval.resolved"), "operator.approvals"),
 }
-"""What is told of, and the scope of who is told; "" is everybody who may see the session."""
+"""The events, and the scope that receives each; "" is everybody who may see the session."""
 
 
 def explain_forbidden(method: str, role: str, scopes: Collection[str], own: Scope | None = None) -> str:
@@ -69,7 +69,7 @@ def scopes_within(scopes: Collection[str]) -> frozenset[Scope]:
 
 
 class GatewayEvent(NamedTuple):
-    """Something that happened: an event's name, what is told of it, and the session it is about, "" for none.
+    """Something that happened: an event's name, its payload, and the session it is about, "" for none.
 
     `is_for` tells whom it concerns besides the owner; None is everybody.
     """
@@ -87,7 +87,7 @@ class Bus:
         self._listeners: dict[Callable[[GatewayEvent], None], None] = {}
 
     def listen(self, listener: Callable[[GatewayEvent], None]) -> Callable[[], None]:
-        """Have `listener` told of everything from now on; return how to end that."""
+        """Call `listener` for every event from now on; return how to end that."""
         self._listeners[listener] = None
         return partial(self._listeners.__delitem__, listener)
 

@@ -33,9 +33,9 @@ JobEntries = Annotated[tuple[JobWord, ...], Field(strict=False, max_length=_MAX_
 
 
 class DeliveredPart(JobPart):
-    """Work whose outcome is said in a chat: in this one, else in the one that it was made in; not with `deliver` False.
+    """Work whose outcome goes to a chat: to this one, else to the one that it was made in; not with `deliver` False.
 
-    With `best_effort_deliver` a run is well also where that could not be said.
+    With `best_effort_deliver` a run succeeds also where that could not be sent.
     """
 
     deliver: bool | None = None
@@ -45,7 +45,7 @@ class DeliveredPart(JobPart):
 
 
 class EventPayload(DeliveredPart):
-    """Something that a session is told."""
+    """An event that a session gets."""
 
     kind: Literal["systemEvent"]
     text: Annotated[str, Field(min_length=1, max_length=_TEXT_CHARS)]
@@ -62,7 +62,7 @@ class TurnPayload(DeliveredPart):
 
 
 class JobReport(JobPart):
-    """How the outcome of a job with a session of its own is told to the main one."""
+    """How the outcome of a job with a session of its own is reported to the main one."""
 
     post_to_main_prefix: Annotated[str, Field(max_length=NAME_CHARS)] | None = None
     post_to_main_mode: Literal["summary", "full"] | None = None
@@ -125,7 +125,7 @@ class JobState:
 class Job:
     """A job, who made it, and what that caller had then: whatever it may today, the job has nothing else.
 
-    `home` is the session that it was made in or for, which is told its events and outcomes, `place` the channel, chat
+    `home` is the session that it was made in or for, which gets its events and outcomes, `place` the channel, chat
     and thread; `source` is where its words may come from, when whoever made it had read something from outside.
     """
 
@@ -166,7 +166,7 @@ class JobStore(Protocol):
     def change(self, id: str, step: JobStep, /) -> Awaitable[tuple[Job | None, JobRun | None]]:
         """Let `step` say what becomes of a job, None for no job, and which run is to be kept; nobody comes between.
 
-        Returns what it said. When it raises, nothing was changed.
+        Returns what `step` returned. When it raises, nothing was changed.
         """
 
     def list_all(self) -> Awaitable[tuple[Job, ...]]: ...
@@ -189,7 +189,7 @@ class JobStore(Protocol):
 def normalize_job(raw: Any, *, fills: bool = True) -> dict[str, Any] | None:
     """Return a job, or what is to change in one, as it was meant; None when it is none.
 
-    `fills` adds the session and the wake-up that a new one has when nothing is said of them.
+    `fills` adds the session and the wake-up that a new one has when they are not given.
     """
     if not isinstance(raw, Mapping):
         return None

@@ -60,7 +60,7 @@ class PendingCall:
 
 
 def pending_result(tool: str, handle: str) -> Result:
-    """Return what is told of a call while nobody has completed it."""
+    """Return the result of a call that is not completed yet."""
     words = f"{tool} is pending: it goes on elsewhere, and is completed later under the handle {handle!r}"
     return Result.pending(words, details={"tool": tool, "handle": handle})
 
@@ -84,7 +84,7 @@ class PendingStore(Protocol):
     ) -> bool:
         """Move one on if its state is one `of` these, and its time not over by `now`; tell whether.
 
-        `said` are other fields that change. Of all who try, at once or later, in whatever process, one succeeds.
+        `changes` are other fields. Of all that try, at once or later, in whatever process, one succeeds.
         """
 
 

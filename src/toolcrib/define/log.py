@@ -35,7 +35,7 @@ class Began(NamedTuple):
 
 
 class Shortened(NamedTuple):
-    """What came before the line `kept` is told by a summary from here on; those from it on stay as they are."""
+    """From here on a summary stands for the lines before `kept`; those from it on stay as they are."""
 
     summary: str
     kept: str
@@ -49,7 +49,7 @@ class Switched(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What a plugin keeps with the session; no model is told."""
+    """What a plugin keeps with the session; no model sees it."""
 
     name: str
     data: Any

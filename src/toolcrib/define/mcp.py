@@ -14,7 +14,7 @@ Definition = Mapping[str, Any]
 Standing = Literal["accepted", "changed", "new", "gone"]
 """What became of a pinned tool: as it was, declared anew in other words, never seen before, or no longer offered."""
 
-# What of a definition is pinned: all that a model is told, and what could make a tool something else.
+# What of a definition is pinned: all that a model sees, and what could make a tool something else.
 _PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 
 
@@ -96,7 +96,7 @@ class Link(Protocol):
         """Return what the server offers now, within bounds."""
 
     async def call(self, tool: str, args: Mapping[str, Any], progress: Progressed | None = None, /) -> Any:
-        """Return a tool's result as the server sent it; cancelled, the server is told."""
+        """Return a tool's result as the server sent it; when cancelled, the server is notified."""
 
     async def ask(self, method: str, params: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Return what the server answers to one of the protocol's other requests."""

@@ -46,7 +46,7 @@ class Message:
     """One entry of a conversation. `at` is seconds since the epoch.
 
     An answer of a tool has `call_id`, and the `status` of its result; a reply has its `calls`, the reason it ended and
-    `by`, the model that said it (`provider/model`): marks go back to that model and to no other; what a user says from
+    `by`, the model that wrote it (`provider/model`): marks go back to that model and to no other; what a user says from
     afar has `by` what its sender calls it, so that it is not taken twice. `offers` are the tools that a result offers,
     or that a user asks for.
     """
@@ -73,6 +73,6 @@ def join_text(message: Message) -> str:
 
 
 def describe_content(message: Message) -> str:
-    """Return what a message shows, one part to a line: thoughts are left out, and a picture is said to be one."""
+    """Return what a message shows, one part to a line: thoughts are left out, and a picture has a placeholder."""
     parts = (part for part in message.content if not isinstance(part, Thinking))
     return "\n".join(f"[a picture, {part.mime}]" if isinstance(part, Image) else part.text for part in parts)

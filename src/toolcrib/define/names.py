@@ -7,7 +7,7 @@ Tools that MCP servers bring are called `server__tool`, so that no two tools eve
 The part before the first `__` is the server's, which never holds `__`; the rest is the tool's. A tool whose own name is
 plain (a-z, 0-9, - and single _) keeps it: the name can be read back. Any other (capitals, dots, too long) is written
 `server__readable__digest`: what it was called in full is in the digest, and three parts are never two. A server's own
-prefix is not said twice: `git_log` of `git` is `git__log`, unless that server has a `log` as well.
+prefix is not doubled: `git_log` of `git` is `git__log`, unless that server has a `log` as well.
 
 Rules are about what a tool is called by its server: an entry `github__deleteRepo` means `github__deleterepo__1a2b3c`,
 and `git__git_log` means `git__log`.

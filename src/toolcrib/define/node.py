@@ -34,7 +34,7 @@ _MIN_PREFIX = 6
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as it said it is when it connected, or as it is known from its pairing."""
+    """A node as it described itself when it connected, or as it is known from its pairing."""
 
     id: str
     name: str = ""

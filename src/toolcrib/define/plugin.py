@@ -1,9 +1,9 @@
-"""Plugin: tools, agents and hooks that somebody else brings, as one value; and what its hooks are told and may say.
+"""Plugin: tools, agents and hooks that somebody else brings, as one value; and what its hooks get and may return.
 
 A guard gets the context and the checked arguments, and returns nothing, `Block`, `Rewrite` or `Ask`. An observer also
 gets the result and returns nothing or another one. Plain or async functions; each sees what the one before made.
 
-A `Moment` is what hooks are told of a turn and a session.
+A `Moment` is what hooks get of a turn and a session.
 """
 
 import math
@@ -139,9 +139,9 @@ def takes_caller(item: Tool | Factory) -> bool:
 class Plugin:
     """What a plugin module exports as `plugin`. Hooks run in the order they are listed.
 
-    `hooks` are told of moments by name. Its `before_tool_call` is a guard behind those in `before`, its
+    `hooks` get moments by name. Its `before_tool_call` is a guard behind those in `before`, its
     `after_tool_call` an observer behind those in `after`: there is one way to look at a call. `channels` are made from
-    `channels.<name>` of the configuration, where `options` hold whatever the channel wants to be told.
+    `channels.<name>` of the configuration, where `options` hold the channel's own settings.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Plugin:
             if name not in MOMENTS:
                 close = nearest(name, MOMENTS)
                 hint = f"; write {close[0]!r}" if close else f"; there are {', '.join(MOMENTS)}"
-                raise DeclarationError(f"plugin {self.name!r}: nothing is called {name!r} that a hook is told of{hint}")
+                raise DeclarationError(f"plugin {self.name!r}: there is no hook {name!r}{hint}")
             if not callable(hook) and not (name == "before_tool_call" and isinstance(hook, Hook)):
                 kind = type(hook).__name__
                 raise DeclarationError(f"plugin {self.name!r}: the hook {name!r} must be a function, not {kind}")

@@ -56,7 +56,7 @@ class Rpc(Protocol):
     """The services' methods, bound to one caller: it can never do more than that caller may."""
 
     async def __call__(self, method: str, params: Mapping[str, Any], /, progress: Progress | None = None) -> Any:
-        """Return what the method returns; `progress` is told what it has so far, as often as it says.
+        """Return what the method returns; `progress` gets what it has so far, as often as it reports.
 
         An answer with words from outside says under `sources` (or `source`) where they came from.
         """
@@ -148,7 +148,7 @@ def at_once(method: _Method) -> _Method:
 
 
 def mark_of(method: Any) -> Mark | None:
-    """Return what `@rpc` said about a method, None when it is not offered."""
+    """Return the `@rpc` mark of a method, None when it is not offered."""
     mark = getattr(method, "__rpc__", None)
     return mark if isinstance(mark, Mark) else None
 
@@ -162,7 +162,7 @@ class Workspace(Protocol):
 
     Every path is relative to the root, or absolute and inside it. What cannot be done is a ToolError of one sentence,
     with the code `not_found`, `is_folder`, `not_folder`, `exists`, `denied` (outside, linked, special, protected,
-    read-only), `changed` (not the version expected), `too_large`, `bad_path` or `failed` (the disk said no).
+    read-only), `changed` (not the version expected), `too_large`, `bad_path` or `failed` (an error of the disk).
     """
 
     async def stat(self, path: str, /) -> Entry:
@@ -247,7 +247,7 @@ class Approver(Protocol):
 
 
 class Absent:
-    """Stands where a port is not wired: whoever calls a method of it is told so in one sentence."""
+    """Stands where a port is not wired: a call of any method fails with a sentence that says so."""
 
     __slots__ = ("_port",)
 

@@ -18,7 +18,7 @@ OF_REPLIES: frozenset[Measure] = frozenset({"tokens", "cost"})
 
 _SECONDS: Mapping[Period, int] = {"hour": 3_600, "day": 86_400}
 _ONE_EACH = {"sender": "one sender", "agent": "one agent"}
-_WARNING_SHARE = 0.8  # of a quota; whoever takes more is told
+_WARNING_SHARE = 0.8  # of a quota; above it there is a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +156,5 @@ class Meter(Protocol):
     ) -> Awaitable[QuotaWord] | None:
         """Count what replies took, and say whether there may be another one.
 
-        One that `begins` waits while those that are under way may take what is left; it has to be told when it `ends`.
+        One that `begins` waits while those that are under way may take what is left; it must be passed as `ends` later.
         """

@@ -45,7 +45,7 @@ class Shadowed(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a guard said about a call that policy permits: the judge of commands, a hook, or `taint`."""
+    """The decision of a guard about a call that policy permits: the judge of commands, a hook, or `taint`."""
 
     call: Call
     by: str
@@ -66,7 +66,7 @@ class Answered(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """A human said yes for some time: `shown` is to what, `digest` or `when` which calls it means, `calls` how many."""
+    """A human approved for some time: `shown` is to what, `digest` or `when` which calls it means, `calls` how many."""
 
     grant: str
     question: str
@@ -117,7 +117,7 @@ class Finished(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """A call that was left pending under a handle was completed, by whom; what came of it is told by one more end."""
+    """A call that was left pending under a handle was completed, by whom; its outcome follows as one more end."""
 
     call: Call
     tool: str

@@ -101,7 +101,7 @@ class Result(NamedTuple):
 
     `display` is what people are shown in place of the content. No model reads it. `head` and `end` are what a model
     reads around the content: what it is, and that it is all; `for_model`, if it is set, is all that a model reads.
-    `offers` names tools that there is something for now: models are told of them from here on. `limit` is how many
+    `offers` names tools that there is something for now: models see them from here on. `limit` is how many
     characters of text this call asked for, 0 for as many as its tool shows.
     """
 

@@ -179,7 +179,7 @@ def _bad_expr(expr: str, why: str) -> ToolError:
 def _next_cron(fields: tuple[str, ...], zone: tzinfo, after_ms: int) -> int | None:
     """Return the first slot behind a moment."""
     here, text = datetime.fromtimestamp(after_ms / 1000, zone), " ".join(fields)
-    # what stands at an hour of the day is looked up on a clock that nobody ever sets, and told in the zone afterwards
+    # an hour of the day is looked up on a clock without changes of summer time, and put into the zone afterwards
     is_fixed = len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*") and zone is not UTC
     best: tuple[int, datetime] | None = None
     for found in _walk(text, here.replace(tzinfo=None) - _MAX_SHIFT if is_fixed else here):

@@ -146,7 +146,7 @@ class RunningCommand(Protocol):
         """Return what was printed from the beginning, up to `Limits.whole`."""
 
     def watch(self, listener: Callable[[bytes], None]) -> Callable[[], None]:
-        """Call `told` with new output as it comes; return what ends that. It must be quick."""
+        """Call `listener` with new output as it comes; return what ends that. It must be quick."""
 
     async def write(self, data: bytes) -> None:
         """Give the command input; ToolError `closed` when it takes none (any more), `busy` when it does not read."""

@@ -1,7 +1,7 @@
 """Ports as one call sees them: whatever they give back adds to the call where it came from, as far as that is outside.
 
-A tool says nothing of sources: its result has all of those that its call has gathered. What is none of that, although
-the call has read from outside, is said by `vouch_for`, with the reason.
+A tool says nothing of sources: its result has all of those that its call has gathered. What is none of them, although
+the call has read from outside, is marked by `vouch_for`, with the reason.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -95,7 +95,7 @@ class SourcedWorkspace:
 
     async def _mark(self, contents: Mapping[str, bytes | None]) -> None:
         sources = join_sources((*self._into.taint, *self._into.sources))
-        if sources or any(path.endswith(".md") for path in contents):  # of a memory it is kept who said it
+        if sources or any(path.endswith(".md") for path in contents):  # a memory keeps who wrote it
             await self._inner.mark(contents, sources)
 
     async def _gather_traced(self, reading: Awaitable[T], path: str) -> T:

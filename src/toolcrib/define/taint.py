@@ -69,7 +69,7 @@ def source_after(who: str, sources: Iterable[str]) -> str | None:
 def matches_source(pattern: str, source: str) -> bool:
     """Tell whether a pattern means a source or one that it goes back to: `web:*.test/*`, or a kind alone, `mcp`.
 
-    `*` stands for any run of characters, and nothing else is special. What cannot be told counts.
+    `*` stands for any run of characters, and nothing else is special. An unknown source matches.
     """
     glob, whole = re.sub(r"([?\[])", r"[\1]", fold_name(pattern)), fold_name(source)
     ways = (way for part in (whole, *_JOINTS.split(whole)) for way in (part, part.partition(":")[0]))

@@ -134,7 +134,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
-    """A tool: what the model is told, what policy judges, and the body that only `invoke` runs.
+    """A tool: what the model reads, what policy judges, and the body that only `invoke` runs.
 
     `effects` None means undeclared, which counts as having all. `source` is core, plugin:x, channel:x, client:x,
     mcp:x or agent. `timeout` (seconds) and `limit` (characters of text for the model) default to the configuration's.

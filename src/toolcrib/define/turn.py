@@ -1,4 +1,4 @@
-"""A message to be answered and all that is said about how: whoever starts a turn makes a TurnRequest."""
+"""A message to be answered and how: every start of a turn makes a TurnRequest."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol

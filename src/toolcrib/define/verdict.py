@@ -17,7 +17,7 @@ from .tool import Tool
 
 
 class Grounds:
-    """The settings, the tools and the host, told as JSON when somebody asks.
+    """The settings, the tools and the host, as JSON on request.
 
     Whoever has them can derive every decision again. `digest` is their name: the same grounds have the same one.
     """
@@ -173,7 +173,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class LayerStep:
-    """What one layer said about one tool; `rule` is the entry that decided, as it is written."""
+    """The decision of one layer about one tool; `rule` is the entry that decided, as it is written."""
 
     layer: LayerName
     origin: str | None

@@ -30,7 +30,7 @@ class Speech(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """What was said in a recording, and how long that is."""
+    """The transcript of a recording, and its length."""
 
     text: str
     seconds: float

@@ -53,7 +53,7 @@ class Page:
 
     @property
     def media_type(self) -> str:
-        """What the body is said to be, like `text/html`; empty when it is not said."""
+        """The media type, like `text/html`; empty when there is none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def read_json(self) -> Any:

@@ -19,7 +19,7 @@ DERIVED_GROUPS = frozenset({"plugins", "mcp", "agents", "openclaw"})
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something offered that was not taken in, told in one sentence."""
+    """Something offered that was not taken in, in one sentence."""
 
     source: str
     sentence: str

@@ -186,7 +186,7 @@ def _call_factory(item: Tool | Factory, offer: Offer, problems: list[Problem], *
     try:
         made: Any = item(offer.config, *caller)
         tools = () if made is None else (made,) if isinstance(made, Tool) else tuple(made)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  somebody else's code: what it raises is told
+    except (Exception, SystemExit) as error:  # noqa: BLE001  foreign code: what it raises is reported
         line = next(iter(str(error).splitlines()), "")
         sentence = f"{offer.source}: {name} raised {type(error).__name__}: {line}; it was left out"
         problems.append(Problem(offer.source, sentence))

@@ -2,8 +2,8 @@
 
     def test_web_fetch_tells_which_page_failed() -> None:
         ctx = fake_ctx(pages={"https://gone.test": FakePage("", status=410)})
-        told = run_sync(call(web_fetch, {"url": "https://gone.test"}, ctx))
-        assert (told.status, told.plain_text) == ("error", "https://gone.test answered 410")
+        result = run_sync(call(web_fetch, {"url": "https://gone.test"}, ctx))
+        assert (result.status, result.plain_text) == ("error", "https://gone.test answered 410")
 
 What a body did is kept: `ctx.workspace.files`, `ctx.http.asked`, `ctx.rpc.calls`, `ctx.shown`. An `async def test_...`
 needs a plugin of pytest's, such as the one that comes with anyio, and its mark.
@@ -93,7 +93,7 @@ class FakeHttp:
 class FakeRpc:
     """A gateway of nothing but `answers`: a value, an exception to raise, or a function of the parameters.
 
-    `parts` are told to whoever listens to a method's progress, before its answer.
+    `parts` go to the listener of a method's progress, before its answer.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class FunctionModel:
 
 
 class ScriptedModel(FunctionModel):
-    """A model that says its script, one reply a request; `done()` fails when a part of it was never said."""
+    """A model that follows its script, one reply a request; `done()` fails when a part of it was never used."""
 
     def __init__(self, script: Iterable[Reply], card: ModelCard = _CARD) -> None:
         self._script = list(script)
@@ -83,7 +83,7 @@ class ScriptedModel(FunctionModel):
         return self._script[at]
 
     def done(self) -> None:
-        """Fail unless the whole script was said."""
+        """Fail unless the whole script was used."""
         if len(self.asked) != len(self._script):
             raise AssertionError(f"{len(self.asked)} of {len(self._script)} replies were asked for")
 

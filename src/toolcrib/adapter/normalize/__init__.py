@@ -5,7 +5,7 @@
 
 What comes out is within the subset that our own authors write (`define/schema/portable.py`): definitions inlined,
 unions flattened, every value of one kind. It is only for showing: arguments are checked against the original, and
-`losses` says what the model is not told.
+`losses` says what the model does not see.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ _PORTABLE = Dialect()
 
 
 class ShownSchema(NamedTuple):
-    """A schema as a provider is shown it, and what it is not told: (place, keyword), the root's place being empty."""
+    """A schema as a provider gets it, and what is left out of it: (place, keyword), the root's place being empty."""
 
     schema: dict[str, Any]
     losses: tuple[tuple[str, str], ...] = ()

@@ -60,7 +60,7 @@ def any_of(
         merged = alike[0]
     else:
         if kind == "object":
-            losses.append((where, word))  # which members go together is not told
+            losses.append((where, word))  # which members go together is lost
         merged = _join_members(alike, kind, lambda one, place: any_of(one, place, losses, word=word), where)
         _widen(merged, alike, where, losses)
     if nullable or [reading for reading in readings if "nullable" in reading]:
@@ -290,7 +290,7 @@ def lose_nulls(reading: SchemaReading, where: str, losses: Losses) -> int:
 
 
 def _describe_required(reading: SchemaReading) -> None:
-    """Describe the members that are required and nothing else: who is not told of them can only fail."""
+    """Describe the members that are required and nothing else: a model that does not see them can only fail."""
     required = reading["required"]
     if not required:
         del reading["required"]

@@ -244,7 +244,7 @@ class SchemaWalk:
         return False
 
     def _cut(self, schema: Any, where: str, why: str) -> SchemaReading:
-        """Return what can be said without going further: the kind of value."""
+        """Return what is known without going further: the kind of value."""
         self.losses.append((where, why))
         self._cuts += 1
         kind = infer_kind(schema) if isinstance(schema, Mapping) else None
@@ -337,7 +337,7 @@ class SchemaWalk:
             if source is None:
                 return None
             if not is_one and "properties" in source:
-                self.losses.append((where, keyword))  # which members go together is not told
+                self.losses.append((where, keyword))  # which members go together is lost
             reading = self.read(source, where, depth + 1)
         else:
             return None

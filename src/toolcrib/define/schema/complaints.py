@@ -31,7 +31,7 @@ _FORMATS = {
 
 
 def join_complaints(complaints: Iterable[str]) -> str:
-    """Return the complaints as one sentence, each said once, ten at the most."""
+    """Return the complaints as one sentence, without duplicates, ten at most."""
     distinct = list(dict.fromkeys(complaints))
     more = f"; and {len(distinct) - 10} more" if len(distinct) > 10 else ""
     return "; ".join(distinct[:10]) + more
