@@ -58,16 +58,12 @@ def encode_result(result: Result, output: Shape | None = None) -> dict[str, Any]
         value = _structure(result, output) if result.status == "ok" else None
         # clients take no success without the value that they were promised
         return {**encoded, "isError": True} if value is None else {**encoded, "structuredContent": value}
-    if (
-        result.status != "ok"
-        or not isinstance(details, dict)
-        or not details
-        or any(part.source for part in result.content)
-    ):
+    has_source = any(part.source for part in result.content)
+    if result.status != "ok" or not isinstance(details, dict) or not details or has_source:
         return encoded
     # what was shortened, redacted or written in other words is not the same any more
-    is_told = any(isinstance(part, Text) and parse_object(part.text) == details for part in result.content)
-    return {**encoded, "structuredContent": details} if is_told else encoded
+    is_text = any(isinstance(part, Text) and parse_object(part.text) == details for part in result.content)
+    return {**encoded, "structuredContent": details} if is_text else encoded
 
 
 def _structure(result: Result, output: Shape) -> Any:

@@ -312,10 +312,8 @@ def _read_front(text: str, header: Header, parse: Parse) -> tuple[Any, str, int]
     cut = _split_header(text.replace("\r\n", "\n").split("\n"))
     if cut is None:
         after = "prompt" if header.what == "an agent" else "text"
-        complaint = (
-            f"a file of {header.what} starts with {_MARK}, its keys and another {_MARK}; the {after} comes after"
-        )
-        header.say((), complaint)
+        what = f"a file of {header.what} starts with {_MARK}, its keys and another {_MARK}; the {after} comes after"
+        header.say((), what)
         return None
     try:
         # an empty line stands for the mark, so that the lines of the header are those of the file

@@ -125,9 +125,8 @@ def channel(entry: Any, path: KeyPath, notes: Notes) -> Any:
     section = _with_groups(set_keys(entry), path, notes)
     accounts = section.get("accounts")
     if isinstance(accounts, Mapping):
-        section["accounts"] = {
-            id: _account(own, (*path, "accounts", id), notes) for id, own in set_keys(accounts).items()
-        }
+        place = (*path, "accounts")
+        section["accounts"] = {id: _account(entry, (*place, id), notes) for id, entry in set_keys(accounts).items()}
     if isinstance(section.get("allowFrom"), list):
         section["allowFrom"] = [str(sender) if type(sender) is int else sender for sender in section["allowFrom"]]
     return section

@@ -138,16 +138,8 @@ def prove(claim: Claim, trial: Trial, people: Sequence[Caller]) -> Proof:
     spoken, placed = [trial.judge_speaker(each) for each in speakers], trial.judge_places(people)
     found: tuple[Caller, Verdict] | None = None
     for name in sorted(list_meant(claim.entry, Inventory(trial.tools, trial.groups))):
-        free = [
-            (who, decision)
-            for who, belt in zip(speakers, spoken, strict=True)
-            if (decision := decide(belt, name)) != "deny"
-        ]
-        there = [
-            (who, decision)
-            for who, belt in zip(people, placed, strict=True)
-            if (decision := decide(belt, name)) != "deny"
-        ]
+        free = [(who, got) for who, belt in zip(speakers, spoken, strict=True) if (got := decide(belt, name)) != "deny"]
+        there = [(who, got) for who, belt in zip(people, placed, strict=True) if (got := decide(belt, name)) != "deny"]
         for (place, one), (speaker, other) in product(there, free):
             if found and "ask" in (one, other):
                 continue

@@ -94,9 +94,8 @@ def _offers_by_name(offers: Iterable[AgentOffer], catalog: Catalog, problems: li
             )
         elif name in found:
             owner = found[name].place("name") if found[name].file else found[name].source
-            problems.append(
-                Problem(SOURCE, f"{where}: {owner} has an agent {name!r}; this one was left out, rename it")
-            )
+            sentence = f"{where}: {owner} has an agent {name!r}; this one was left out, rename it"
+            problems.append(Problem(SOURCE, sentence))
         else:
             found[name] = offer
     return found

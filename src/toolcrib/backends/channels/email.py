@@ -77,11 +77,10 @@ class EmailChannel:
                     )
                     uid = max(uid, each)
                     self._later.pop(each, None)
-                    heard = (
-                        [message] if message is not None and not self._puts_off(each, message.sender.id or "") else []
-                    )
-                    later = ",".join(map(str, self._later))
-                    await hear(heard, f"{validity}:{uid};{later}" if later else f"{validity}:{uid}")
+                    if message is not None and self._puts_off(each, message.sender.id or ""):
+                        message = None
+                    later = f";{','.join(map(str, self._later))}" if self._later else ""
+                    await hear([message] if message else [], f"{validity}:{uid}{later}")
                 await box.wait()
         finally:
             box.close()

@@ -114,9 +114,7 @@ class IrcChannel:
                     self._end_wait(line.params[-1])
                 elif line.verb in ("311", "330", "318", "NICK", "QUIT"):
                     self._note_person(line)
-                elif (
-                    line.verb == "PRIVMSG" and len(line.params) == 2 and (message := self._to_message(line)) is not None
-                ):
+                elif line.verb == "PRIVMSG" and len(line.params) == 2 and (message := self._to_message(line)):
                     await hear([message], "")
         finally:
             writer, self._writer = self._writer, None

@@ -123,10 +123,9 @@ class SlackChannel:
                 answer = await self._ask("conversations.info", {"channel": chat})
                 return {"ok": True, "channel": answer["channel"], **_SOURCE}
             case "channel-list":
-                answer = await self._ask(
-                    "conversations.list", {"exclude_archived": True, "limit": to_limit(params, 100)}
-                )
-                rows = [{"id": each["id"], "name": each.get("name", "")} for each in answer["channels"]]
+                query = {"exclude_archived": True, "limit": to_limit(params, 100)}
+                channels = (await self._ask("conversations.list", query))["channels"]
+                rows = [{"id": each["id"], "name": each.get("name", "")} for each in channels]
                 return {"ok": True, "channels": rows, **_SOURCE}
             case "emoji-list":
                 return {"ok": True, "emojis": sorted((await self._ask("emoji.list"))["emoji"]), **_SOURCE}
@@ -177,10 +176,8 @@ class SlackChannel:
                 await self._ask("reactions.remove" if params.get("remove") else "reactions.add", {**at, "name": name})
             case "reactions":
                 rows = (await self._ask("reactions.get", at))["message"].get("reactions") or ()
-                reactions = [
-                    {"emoji": each["name"], "count": each["count"], "users": each.get("users")} for each in rows
-                ]
-                return {"ok": True, "reactions": reactions, **_SOURCE}
+                shown = [{"emoji": each["name"], "count": each["count"], "users": each.get("users")} for each in rows]
+                return {"ok": True, "reactions": shown, **_SOURCE}
         return {"ok": True, "messageId": id}
 
     async def _read_history(self, chat: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -204,11 +204,8 @@ class WhatsAppChannel:
             f"{self._settings.phone_number_id}/media", *pack_form(form, "file", post.filename, data, mime)
         )
         named = {"filename": post.filename} if kind == "document" else {}
-        return kind, {
-            "id": str(upload["id"]),
-            **named,
-            **({"voice": True} if post.is_voice and kind == "audio" else {}),
-        }
+        voice = {"voice": True} if post.is_voice and kind == "audio" else {}
+        return kind, {"id": str(upload["id"]), **named, **voice}
 
     async def _say(self, body: Mapping[str, Any]) -> str:
         try:

@@ -87,9 +87,8 @@ class XmppChannel:
         self._rooms = {each: RoomState(nick) for each in wanted if "@" in each}
         self._cursor = orjson.loads(cursor) if cursor else {}
         try:
-            await stream.sign_in(
-                self._bare, settings.password, _RESOURCE, None if settings.tls is False else self._trust()
-            )
+            trust = None if settings.tls is False else self._trust()
+            await stream.sign_in(self._bare, settings.password, _RESOURCE, trust)
             self._stream = stream
             async with asyncio.TaskGroup() as group:
                 group.create_task(stream.pump())
