@@ -27,7 +27,7 @@ from .device_key import DeviceKey
 
 log = logging.getLogger("toolcrib")
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
+_FIRST_WAIT, _MAX_WAIT_SECONDS = 0.25, 30.0
 _OPEN_SECONDS = 10.0
 _MAX_EVENTS = 10_000  # that wait for somebody to take them; the oldest go
 _REFUSED = 1008
@@ -192,7 +192,7 @@ class GatewayLink:
                 if self.tries is not None and tried > self.tries:
                     raise
                 log.debug("%s; trying again", error)
-                wait = min(wait * 2, _LONGEST_WAIT)
+                wait = min(wait * 2, _MAX_WAIT_SECONDS)
 
     async def _read(self, socket: ClientConnection) -> None:
         joiner = Joiner(MAX_JOINED_BYTES)

@@ -29,7 +29,7 @@ from toolcrib.lazy import dataclass
 MANIFEST = "toolcrib.plugin.json"
 _MANIFESTS = (MANIFEST, "openclaw.plugin.json")
 ENTRY_POINTS = "toolcrib.plugins"
-_LARGEST_MANIFEST = 1 << 20
+_MANIFEST_BYTES = 1 << 20
 
 
 class _Model(BaseModel):
@@ -190,10 +190,10 @@ def read_manifest(path: Path) -> Manifest:
     """Return the manifest at `path`, or raise PluginError with the one thing to mend."""
     try:
         with path.open("rb") as file:
-            raw = file.read(_LARGEST_MANIFEST + 1)
+            raw = file.read(_MANIFEST_BYTES + 1)
     except OSError as error:
         raise PluginError(f"plugin manifest not found: {path} ({error.strerror})") from None
-    if len(raw) > _LARGEST_MANIFEST:
+    if len(raw) > _MANIFEST_BYTES:
         raise PluginError(f"plugin manifest {path} is larger than 1 MiB")
     try:
         value = orjson.loads(raw)

@@ -32,7 +32,7 @@ _WORDS = {
 }
 _FORMS = {"<text>": "text", "<list>": "a list", "<map>": "a mapping"}
 _MAX_CHARS, _TAIL = 300, 100
-_SHORTEST_HIDDEN = 4  # anything shorter stands in ordinary words, too
+_MIN_HIDDEN_CHARS = 4  # anything shorter stands in ordinary words, too
 _QUOTED = regex(r"""(["']).*\1""")
 _POINTS = regex(r": | (?=is empty)")
 
@@ -64,7 +64,7 @@ def failing_keys(error: ValidationError) -> list[KeyPath]:
 def environment_values(document: Document) -> set[str]:
     """Return what came from the environment and may be a secret, however plain it looks."""
     values = {_at(document.value, path) for path in document.referenced}
-    return {value for value in values if isinstance(value, str) and len(value.strip()) >= _SHORTEST_HIDDEN}
+    return {value for value in values if isinstance(value, str) and len(value.strip()) >= _MIN_HIDDEN_CHARS}
 
 
 def conceal(text: str, document: Document) -> str:

@@ -25,7 +25,7 @@ _RADIX = regex(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = regex(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = regex(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TOO_LONG = 1 << 64  # stands for an integer of so many digits that Python will not read it
-_LONGEST_RADIX = 1_000  # characters of one that Python reads at any length, and then will not write
+_MAX_RADIX_CHARS = 1_000  # characters of one that Python reads at any length, and then will not write
 _UNPRINTABLE = regex("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -184,7 +184,7 @@ def _resolve(text: str) -> Any:
         except ValueError:
             return _TOO_LONG
     if _RADIX.fullmatch(text):
-        return int(text, 0) if len(text) < _LONGEST_RADIX else _TOO_LONG
+        return int(text, 0) if len(text) < _MAX_RADIX_CHARS else _TOO_LONG
     if _FLOAT.fullmatch(text):
         return float(text)
     if _NOT_FINITE.fullmatch(text):

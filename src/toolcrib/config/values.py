@@ -25,9 +25,9 @@ Int = StrictInt
 Count = Annotated[StrictInt, Field(ge=0, le=1_000_000_000)]
 
 _MINUTE, _DAY, _YEAR = 60, 86_400, 366 * 86_400
-_LONGEST_SHOWN = 60
-_LONGEST_PATTERN = 256
-_SHORTEST_TOKEN, _SHORTEST_PASSWORD, _FEWEST_CHARACTERS = 16, 8, 5
+_MAX_SHOWN_CHARS = 60
+_MAX_PATTERN_CHARS = 256
+_MIN_TOKEN_CHARS, _MIN_PASSWORD_CHARS, _MIN_DISTINCT_CHARS = 16, 8, 5
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = regex(r"([1-9][0-9]{0,6})\s*([smhd]?)")
@@ -37,7 +37,7 @@ _ROLE = regex("[a-z0-9_-]{1,64}")
 
 def quote_value(text: str) -> str:
     """Return the value as a sentence may show it: quoted, escaped, and short."""
-    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
+    return repr(text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…")
 
 
 def _matching(pattern: str, complaint: str) -> AfterValidator:
@@ -182,13 +182,13 @@ _UNFILLED = regex(
 
 def _is_guessable(text: str) -> bool:
     plain = text.strip().lower()
-    return plain in _PLACEHOLDERS or _UNFILLED.fullmatch(plain) is not None or len(set(plain)) < _FEWEST_CHARACTERS
+    return plain in _PLACEHOLDERS or _UNFILLED.fullmatch(plain) is not None or len(set(plain)) < _MIN_DISTINCT_CHARS
 
 
 def _token(text: str) -> str:
-    if _is_guessable(text) or len(text.strip()) < _SHORTEST_TOKEN:
+    if _is_guessable(text) or len(text.strip()) < _MIN_TOKEN_CHARS:
         raise ValueError(
-            f"a token needs {_SHORTEST_TOKEN} characters or more that nobody can guess; "
+            f"a token needs {_MIN_TOKEN_CHARS} characters or more that nobody can guess; "
             "write ${NAME} to take it from the environment"
         )
     if text != text.strip() or any(char.isspace() and char != " " for char in text):
@@ -197,8 +197,8 @@ def _token(text: str) -> str:
 
 
 def _password(text: str) -> str:
-    if _is_guessable(text) or len(text.strip()) < _SHORTEST_PASSWORD:
-        raise ValueError(f"a password of {_SHORTEST_PASSWORD} characters or more that nobody can guess is needed")
+    if _is_guessable(text) or len(text.strip()) < _MIN_PASSWORD_CHARS:
+        raise ValueError(f"a password of {_MIN_PASSWORD_CHARS} characters or more that nobody can guess is needed")
     return text
 
 
@@ -220,8 +220,8 @@ def _pattern(text: str) -> str:
     # re2 runs in linear time, so no pattern an operator writes can hold the process up
     options = re2.Options()
     options.log_errors = False
-    if len(text) > _LONGEST_PATTERN:
-        raise ValueError(f"a pattern of {len(text)} characters; {_LONGEST_PATTERN} is the most")
+    if len(text) > _MAX_PATTERN_CHARS:
+        raise ValueError(f"a pattern of {len(text)} characters; {_MAX_PATTERN_CHARS} is the most")
     try:
         compiled = re2.compile(text, options)
     except re2.error as error:

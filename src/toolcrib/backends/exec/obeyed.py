@@ -23,7 +23,7 @@ NameMark = int | str | None
 _GIT_HOOKS, _GIT_CONFIG = ".git/hooks", ".git/config"
 _GIT_PARTS = ("hooks", "config", "config.worktree", "commondir")
 _MAX_FOLDERS, _MAX_DEEP_NAMES = 1_000, 64
-_MOST_PARTS = 3  # of a name: .local/share/systemd
+_MAX_NAME_PARTS = 3  # of a name: .local/share/systemd
 _MANY_FILES = frozenset(("node_modules", "site-packages"))
 _MANY_GIT_FILES = frozenset(("objects", "refs", "logs", "hooks"))
 _MAX_SETTINGS_BYTES = 20_000
@@ -184,7 +184,7 @@ def _find_deep(root: str, names: Collection[str]) -> Iterator[str]:
 def _is_named(path: str, names: Collection[str]) -> bool:
     """Tell whether a path ends with one of the names, which may be of several parts."""
     parts = path.split("/")
-    return any("/".join(parts[-count:]) in names for count in range(1, min(_MOST_PARTS, len(parts)) + 1))
+    return any("/".join(parts[-count:]) in names for count in range(1, min(_MAX_NAME_PARTS, len(parts)) + 1))
 
 
 def _mark(place: str) -> NameMark:

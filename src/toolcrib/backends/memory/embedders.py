@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-_TRIES, _FIRST_WAIT, _LONGEST_WAIT = 4, 0.5, 8.0
+_TRIES, _FIRST_WAIT, _MAX_WAIT_SECONDS = 4, 0.5, 8.0
 _SECONDS, _ANSWER_BYTES = 60.0, 32 << 20
 _KEY_CHARS, _COMPLAINT_CHARS = 8, 200  # a shorter key stands in ordinary words, too
 _STATIC = "wordllama"
@@ -166,7 +166,7 @@ class OpenAIEmbedder:
                 if attempt == _TRIES or (page.status < 500 and page.status not in (408, 429)):
                     raise self._describe_failure(page)
             await self._sleep(wait)
-            wait = min(_LONGEST_WAIT, wait * 4)
+            wait = min(_MAX_WAIT_SECONDS, wait * 4)
         raise AssertionError("the last try returns or raises")
 
     def _parse(self, page: Page) -> Any:

@@ -38,10 +38,10 @@ from .commits import Commits
 from .sqlite import SqliteFile, commits_in
 
 ARGUMENT_CHARS = 4096  # characters of arguments that are kept; of longer ones the digest says which they were
-_LONGEST_WORD = 256
-_MOST_PARTS = 10_000
+_WORD_CHARS = 256
+_MAX_PARTS = 10_000
 _MAX_DEPTH = 64
-_WIDEST_INT = 1 << 63
+_MAX_INT = 1 << 63
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 Redact = Callable[[str], str]
@@ -66,7 +66,7 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
         case record.Decided(call, caller, verdict, reason, grounds, taint):
             body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
-            body |= {"taint": [source[:_LONGEST_WORD] for source in taint]} if taint else {}
+            body |= {"taint": [source[:_WORD_CHARS] for source in taint]} if taint else {}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
         case record.Shadowed(call, caller, verdict, grounds, seen):
             body = {"call": _call(call, redact, longest), "caller": _caller(caller), "verdict": _verdict(verdict)}
@@ -83,7 +83,7 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
             args = _bound(call.args, redact, longest)
             return "started", {"call": {**_identify(call, redact), "args": args}, "tool": tool}
         case record.Finished(call, tool, status, code, ran, error):
-            outcome = {"status": status, "code": code[:_LONGEST_WORD], "ran": ran} | ({"error": error} if error else {})
+            outcome = {"status": status, "code": code[:_WORD_CHARS], "ran": ran} | ({"error": error} if error else {})
             return "finished", {"call": _identify(call, redact), "tool": tool, **outcome}
         case record.Completed(call, tool, handle, by):
             return "completed", {"call": _identify(call, redact), "tool": tool, "handle": handle, "by": by}
@@ -96,13 +96,13 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
 
 
 def _identify(call: Call, redact: Redact | None) -> dict[str, Any]:
-    return {"id": _bound(call.id, redact, _LONGEST_WORD), "key": call.key or call.id[:_LONGEST_WORD]}
+    return {"id": _bound(call.id, redact, _WORD_CHARS), "key": call.key or call.id[:_WORD_CHARS]}
 
 
 def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
-    row = {**_identify(call, redact), "name": _bound(call.name, redact, _LONGEST_WORD)}
+    row = {**_identify(call, redact), "name": _bound(call.name, redact, _WORD_CHARS)}
     row["args"] = _bound(call.args, redact, longest)
-    return row | ({"flaw": _bound(call.parse_error, redact, _LONGEST_WORD)} if call.parse_error else {})
+    return row | ({"flaw": _bound(call.parse_error, redact, _WORD_CHARS)} if call.parse_error else {})
 
 
 @lru_cache(maxsize=1024)  # the same few callers and verdicts come again and again
@@ -162,7 +162,7 @@ def _json_default(value: Any) -> Any:
 class _Plain:
     """Makes a value plain, part by part, however odd it is; each text as `redact` leaves it."""
 
-    def __init__(self, redact: Redact, most: int = _MOST_PARTS) -> None:
+    def __init__(self, redact: Redact, most: int = _MAX_PARTS) -> None:
         self._redact, self._left = redact, most
 
     def simplify(self, value: Any, depth: int = 0) -> Any:
@@ -175,7 +175,7 @@ class _Plain:
             return self._text(value)
         if isinstance(value, (int, float)):
             text = repr(value)
-            is_plain = self._redact(text) == text and (isinstance(value, float) or abs(value) < _WIDEST_INT)
+            is_plain = self._redact(text) == text and (isinstance(value, float) or abs(value) < _MAX_INT)
             return value if is_plain else self._text(text)
         if isinstance(value, Mapping):
             return {self._text(str(name)): self.simplify(each, depth + 1) for name, each in value.items()}

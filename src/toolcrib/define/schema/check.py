@@ -24,9 +24,9 @@ from .coerce import coerce, is_deep, refuse_deep, target_of
 from .complaints import complaint_of_python, complaints_of_schema, join_complaints
 from .portable import Check, Shape
 
-_LARGEST_SCHEMA = 20_000  # objects and lists, references written out
+_MAX_SCHEMA_NODES = 20_000  # objects and lists, references written out
 _MAX_RECURSION = 64  # of values checked against a schema that contains itself
-_DEEPEST_TOLD, _LONGEST_TOLD = 6, 16 * 1024  # levels and bytes of values that every complaint is sought in
+_COMPLAINT_DEPTH, _COMPLAINT_BYTES = 6, 16 * 1024  # of values that every complaint is sought in
 _MAX_VALUES = 10_000  # values that any complaint is sought in
 _MAY_HOLD_FLOATS = frozenset({float, dict, list, tuple})
 
@@ -68,7 +68,7 @@ def fit_to(schema: Schema, *, coerced: bool = False, what: str = "the arguments"
             refuse_deep(ready, what, _MAX_RECURSION)
         if is_valid(ready):
             return ready
-        if is_recursive and is_deep(ready, _DEEPEST_TOLD):
+        if is_recursive and is_deep(ready, _COMPLAINT_DEPTH):
             raise ArgumentError(f"{what} do not fit the parameters; send fewer levels of them to learn why")
         if _has_many(ready):
             raise ArgumentError(f"{what} do not fit the parameters; send fewer values to learn why")
@@ -118,7 +118,7 @@ def _has_many(value: Any) -> bool:
 
 def _is_long(value: Any) -> bool:
     try:
-        return len(orjson.dumps(value)) > _LONGEST_TOLD
+        return len(orjson.dumps(value)) > _COMPLAINT_BYTES
     except TypeError:  # a number or a text that orjson does not write
         return True
 
@@ -128,8 +128,8 @@ class _Unfolding:
 
     def __init__(self, schema: Schema) -> None:
         self._root, self._sizes, self.is_recursive = schema, dict[str, int](), False
-        if self._size(schema) > _LARGEST_SCHEMA:
-            raise DeclarationError(f"the schema unfolds to more than {_LARGEST_SCHEMA} parts; write a smaller one")
+        if self._size(schema) > _MAX_SCHEMA_NODES:
+            raise DeclarationError(f"the schema unfolds to more than {_MAX_SCHEMA_NODES} parts; write a smaller one")
 
     def _size(self, node: Any) -> int:
         if isinstance(node, (list, tuple)):

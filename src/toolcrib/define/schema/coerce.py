@@ -28,8 +28,8 @@ MAX_LEVELS = 200
 _MAX_VALUES = 3_000  # values looked at closely; the others stay as they are, and the check says what is wrong with them
 _HOPS = 8  # references from one to the next
 _EXACT = 2**53  # up to here a float is the whole number that was written
-_LONGEST_NUMBER, _LONGEST_BITS = 400, 1300  # characters, and the bits they make
-_LONGEST_JSON = 1 << 20  # characters
+_MAX_NUMBER_CHARS, _MAX_NUMBER_BITS = 400, 1300  # characters, and the bits they make
+_MAX_JSON_CHARS = 1 << 20  # characters
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 _NONE: frozenset[str] = frozenset()
 
@@ -241,7 +241,7 @@ def _as(kind: str, value: Any) -> Any:
     match kind, value:
         case "string", bool():
             return "true" if value else "false"
-        case "string", int() if value.bit_length() <= _LONGEST_BITS:
+        case "string", int() if value.bit_length() <= _MAX_NUMBER_BITS:
             return str(int(value))
         case "string", float() if math.isfinite(value):
             return text_from_number(value)
@@ -249,9 +249,9 @@ def _as(kind: str, value: Any) -> Any:
             return value in ("true", "True")
         case "boolean", int() | float() if value in (0, 1):
             return value == 1
-        case (("integer" | "number"), str()) if len(value) <= _LONGEST_NUMBER:
+        case (("integer" | "number"), str()) if len(value) <= _MAX_NUMBER_CHARS:
             return _number(trim(value), whole=kind == "integer")
-        case (("array" | "object"), str()) if len(value) <= _LONGEST_JSON and trim(value)[:1] in ("[", "{"):
+        case (("array" | "object"), str()) if len(value) <= _MAX_JSON_CHARS and trim(value)[:1] in ("[", "{"):
             return _parse_json(value, list if kind == "array" else dict)
     return None
 
