@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from toolcrib.define.approval import PENDING, Grant, Question, State, Yes, is_in_time, too_many
 from toolcrib.define.mcp import Pin
-from toolcrib.define.quota import QuotaWindow, Reservation, Taken, has_room
+from toolcrib.define.quota import QuotaUse, QuotaWindow, Reservation, has_room
 
 _MOST_KEPT = 1_000
 
@@ -106,25 +106,25 @@ class MemoryQuotas:
     """A QuotaStore that forgets with the process."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int], Taken] = {}
-        self._reserved: dict[str, tuple[str, set[tuple[str, int]], Taken]] = {}
+        self._counts: dict[tuple[str, int], QuotaUse] = {}
+        self._reserved: dict[str, tuple[str, set[tuple[str, int]], QuotaUse]] = {}
 
     async def take(
-        self, windows: Sequence[QuotaWindow], taken: Taken, /, *, checked: bool, ends: str = ""
-    ) -> tuple[Taken, ...]:
+        self, windows: Sequence[QuotaWindow], taken: QuotaUse, /, *, checked: bool, ends: str = ""
+    ) -> tuple[QuotaUse, ...]:
         self._reserved.pop(ends, None)
         before = await self.look(windows)
         if not checked or not any(each.find_full(held) for each, held in zip(windows, before, strict=True)):
             for key in {(each.bucket, each.since) for each in windows}:
-                self._counts[key] = self._counts.get(key, Taken()) + taken
+                self._counts[key] = self._counts.get(key, QuotaUse()) + taken
         return before
 
     async def reserve(
         self, windows: Sequence[QuotaWindow], wanted: Reservation, process: str, is_there: Callable[[str], bool], /
-    ) -> tuple[tuple[Taken, Taken], ...]:
+    ) -> tuple[tuple[QuotaUse, QuotaUse], ...]:
         self._reserved = {id: each for id, each in self._reserved.items() if is_there(each[0])}
         kept = [
-            sum((most for _, keys, most in self._reserved.values() if (each.bucket, each.since) in keys), Taken())
+            sum((most for _, keys, most in self._reserved.values() if (each.bucket, each.since) in keys), QuotaUse())
             for each in windows
         ]
         found = tuple(zip(await self.look(windows), kept, strict=True))
@@ -132,5 +132,5 @@ class MemoryQuotas:
             self._reserved[wanted.id] = process, {(each.bucket, each.since) for each in windows}, wanted.most
         return found
 
-    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[Taken, ...]:
-        return tuple(self._counts.get((each.bucket, each.since), Taken()) for each in windows)
+    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[QuotaUse, ...]:
+        return tuple(self._counts.get((each.bucket, each.since), QuotaUse()) for each in windows)

@@ -12,7 +12,7 @@ from tests.commands import belt_in, said
 
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.define.result import Result
-from toolcrib.policy.command.programs_git import find_odd_setting
+from toolcrib.policy.command.programs_git import find_unsafe_setting
 from toolcrib.services.exec.repository import explain_odd_repository
 
 pytestmark = pytest.mark.anyio
@@ -248,7 +248,7 @@ async def test_variables_of_git_are_not_a_calls_to_set_unasked(root: Path) -> No
     ],
 )  # fmt: skip
 def test_only_plain_settings_that_are_known_to_be_harmless_pass(text: str, odd: str) -> None:
-    assert find_odd_setting(text) == odd
+    assert find_unsafe_setting(text) == odd
 
 
 def test_the_way_up_ends_where_the_workspace_is_the_whole_disk(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from toolcrib.backends.stores.approvals import SqliteQuotas
 from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.config.load import SettingsInForce, load
 from toolcrib.define.caller import OWNER, Caller, Sender
-from toolcrib.define.quota import Measure, QuotaStore, QuotaWindow, Taken, window_around
+from toolcrib.define.quota import Measure, QuotaStore, QuotaUse, QuotaWindow, window_around
 from toolcrib.define.tool import Tool
 from toolcrib.registry.catalog import groups_of
 from toolcrib.services.quotas import Quotas
@@ -55,7 +55,7 @@ async def live(quotas: Quotas, seed: str, clock: list[float]) -> None:
     for _ in range(40):
         clock[0] += chance.choice((0, 0, 1, 1800, 3600))
         caller, tool = chance.choice(CALLERS), chance.choice(TOOLS)
-        taken = Taken(tokens=chance.randrange(9), cost=chance.random() / 3)
+        taken = QuotaUse(tokens=chance.randrange(9), cost=chance.random() / 3)
         if chance.random() < 0.3:  # what was taken counts, whoever may go on
             asked = quotas.charge(caller, taken, is_priced=True)
             passed.append(asked is None or (await asked).full is None)
@@ -88,7 +88,7 @@ async def test_one_more_quota_never_lets_a_call_through_that_was_refused(seed: i
         assert word.full is None or stricter.full is not None, (written, more, caller, tool)
         if (taking := many.admit(caller, tool, spends=True)) is not None:
             await taking
-        if (charging := many.charge(caller, Taken(tokens=3, cost=0.1), is_priced=True)) is not None:
+        if (charging := many.charge(caller, QuotaUse(tokens=3, cost=0.1), is_priced=True)) is not None:
             await charging
 
 
@@ -104,12 +104,12 @@ def window(bucket: str, since: int = 0, calls: int = 9) -> QuotaWindow:
 
 async def test_a_store_adds_to_all_windows_or_to_none(store: QuotaStore) -> None:
     narrow, wide = window("a", calls=1), window("b", calls=9)
-    assert await store.look([narrow, wide]) == (Taken(), Taken())
-    assert await store.take([narrow, wide], Taken(calls=1), checked=True) == (Taken(), Taken())
-    assert await store.take([narrow, wide], Taken(calls=1), checked=True) == (Taken(1), Taken(1))
-    assert await store.look([narrow, wide]) == (Taken(1), Taken(1))
-    await store.take([narrow, narrow], Taken(tokens=5, cost=0.5), checked=False)  # one bucket is counted once
-    assert await store.look([narrow, window("a", since=60)]) == (Taken(1, 5, 0.5), Taken())
+    assert await store.look([narrow, wide]) == (QuotaUse(), QuotaUse())
+    assert await store.take([narrow, wide], QuotaUse(calls=1), checked=True) == (QuotaUse(), QuotaUse())
+    assert await store.take([narrow, wide], QuotaUse(calls=1), checked=True) == (QuotaUse(1), QuotaUse(1))
+    assert await store.look([narrow, wide]) == (QuotaUse(1), QuotaUse(1))
+    await store.take([narrow, narrow], QuotaUse(tokens=5, cost=0.5), checked=False)  # one bucket is counted once
+    assert await store.look([narrow, window("a", since=60)]) == (QuotaUse(1, 5, 0.5), QuotaUse())
 
 
 @pytest.mark.parametrize("per", ["hour", "day"])

@@ -10,7 +10,7 @@ from toolcrib.define.event import Ending, Usage
 from toolcrib.define.marks import MARK
 from toolcrib.define.message import Call
 from toolcrib.define.model import ModelCard, Price
-from toolcrib.define.quota import Meter, QuotaWord, Reservation, Taken
+from toolcrib.define.quota import Meter, QuotaDecision, QuotaUse, Reservation
 from toolcrib.define.record import Judged, Record
 from toolcrib.define.result import Content, Result, Text
 from toolcrib.define.turn import Limits
@@ -28,7 +28,7 @@ class Spent:
 
     def __init__(self, limits: Limits, above: "Spent | None" = None, meter: Meter | None = None) -> None:
         self._limits, self._above = limits, above  # what a subagent takes counts in the turn above it, too
-        self._meter, self._uncharged = meter, Taken()
+        self._meter, self._uncharged = meter, QuotaUse()
         self.steps = 0
         self.usage = Usage()
         self.cost: float | None = 0.0
@@ -47,7 +47,7 @@ class Spent:
         self.usage += usage
         cost = price.of(usage) if price else None
         if not is_charged:
-            self._uncharged += Taken(tokens=usage.input + usage.output, cost=cost or 0.0)
+            self._uncharged += QuotaUse(tokens=usage.input + usage.output, cost=cost or 0.0)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         return cost
 
@@ -57,18 +57,18 @@ class Spent:
         price: Price | None,
         begins: Reservation | None = None,
         ends: Reservation | None = None,
-    ) -> QuotaWord:
+    ) -> QuotaDecision:
         """Count against quotas what was taken since the last time, each reply once; return what they say of more.
 
         A reply that `begins` has what it may take kept free for it, until it is told that it `ends`.
         """
         if self._meter is None:
-            return QuotaWord()
-        taken, self._uncharged = self._uncharged, Taken()
+            return QuotaDecision()
+        taken, self._uncharged = self._uncharged, QuotaUse()
         is_priced = price is not None and self.cost is not None
         waiting = self._meter.charge(caller, taken, is_priced=is_priced, begins=begins, ends=ends)
         try:
-            return QuotaWord() if waiting is None else await waiting
+            return QuotaDecision() if waiting is None else await waiting
         except ToolError:
             self._uncharged += taken  # the end of the turn tries again
             raise
@@ -103,10 +103,10 @@ class Spent:
 def reserve_for(card: ModelCard) -> Reservation:
     """Return what a reply of a model takes at most: what it is shown and says fit its window."""
     most = Usage(input=card.window), Usage(output=card.window)
-    return Reservation(Taken(tokens=card.window, cost=max(map(card.price.of, most)) if card.price else 0.0))
+    return Reservation(QuotaUse(tokens=card.window, cost=max(map(card.price.of, most)) if card.price else 0.0))
 
 
-async def count_call(waiting: Awaitable[QuotaWord], ctx: Ctx, name: str, record: Record) -> None:
+async def count_call(waiting: Awaitable[QuotaDecision], ctx: Ctx, name: str, record: Record) -> None:
     """Wait for what quotas say of a call; raise ToolError, on record, when nothing is left of one."""
     word = await waiting
     if word.full:

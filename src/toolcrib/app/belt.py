@@ -19,7 +19,7 @@ from toolcrib.agent.pipeline import CallPipeline
 from toolcrib.agent.reached import ReachedFiles, open_judged
 from toolcrib.agent.shadow import Shadow
 from toolcrib.backends.files.disk import Terms
-from toolcrib.backends.files.local import LocalWorkspace, RehearsedWorkspace, Workspaces
+from toolcrib.backends.files.local import DryRunWorkspace, LocalWorkspace, Workspaces
 from toolcrib.backends.web.http import GuardedHttp, SecretRefs
 from toolcrib.backends.web.search import HttpProvider, make_provider
 from toolcrib.config.channels import list_abilities
@@ -297,7 +297,7 @@ async def _preview(tool: Tool, ctx: Ctx, args: Mapping[str, Any]) -> str:
         workspace = workspace.inner
     if tool.source != "core" or tool.name not in _CHANGING or not isinstance(workspace, LocalWorkspace):
         return ""
-    rehearsed = RehearsedWorkspace(workspace)
+    rehearsed = DryRunWorkspace(workspace)
     try:
         result = await tool.run(Ctx(ctx.call, ctx.caller, CallState(), replace(ctx.ports, workspace=rehearsed)), args)
         diff = await rehearsed.diff()

@@ -42,7 +42,7 @@ from toolcrib.policy.match import Inventory
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner, resolve
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.policy.taint import taint_rules_for
-from toolcrib.policy.trial import Claim, Proof, ToolWord, Trial, find_masked_changes, prove, say
+from toolcrib.policy.trial import Claim, Proof, ToolOutcome, Trial, find_masked_changes, prove, say
 from toolcrib.services.audit import Audit
 from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.hook_programs import THEIR_NAMES
@@ -82,7 +82,7 @@ class PolicyView:
         why = explain_silence(own, self.policy, caller) if own and own.connects and not caller.parents else ""
         return replace(route, silence=f"{why} (channels.{name})") if why and route.refusal is None else route
 
-    def judge(self, caller: Caller, tool: str) -> tuple[Caller, Verdict | None, ToolWord]:
+    def judge(self, caller: Caller, tool: str) -> tuple[Caller, Verdict | None, ToolOutcome]:
         """Return where the file sends a caller, its verdict on one tool, and what is said of the tool's calls.
 
         None where there is no such tool.
@@ -268,7 +268,7 @@ def list_changes(
     yield from compare([(caller, tool) for tool, caller in masked], is_masked=True)
 
 
-def _describe_conditions(was: ToolWord, now: ToolWord) -> dict[str, Any]:
+def _describe_conditions(was: ToolOutcome, now: ToolOutcome) -> dict[str, Any]:
     """Return which calls of a tool that somebody has before and after are decided otherwise."""
     if was[1] == now[1] or "deny" in (was[0], now[0]):
         return {}

@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayError, ToolError
 from toolcrib.define.gateway import PROTOCOL
-from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, Joiner, split_frame
+from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, FrameAssembler, split_frame
 from toolcrib.define.ports import Progress
 from toolcrib.lazy import dataclass
 
@@ -195,9 +195,9 @@ class GatewayLink:
                 wait = min(wait * 2, _MAX_WAIT_SECONDS)
 
     async def _read(self, socket: ClientConnection) -> None:
-        joiner = Joiner(MAX_JOINED_BYTES)
+        frames = FrameAssembler(MAX_JOINED_BYTES)
         async for part in socket:
-            if (text := joiner.take(str(part))) is None:
+            if (text := frames.take(str(part))) is None:
                 continue
             frame = orjson.loads(text)
             if frame["type"] == "event":

@@ -101,7 +101,7 @@ def _who_may_write(channel: ChannelSettings, origin: str, roles: Mapping[str, Se
         if kind == "role" and role not in roles:
             what = f"there is no role {role!r}, so that this is nobody"
             yield Finding("unknown", "warning", place, what, "write it under roles, or take it out")
-        if _is_worn(sender):
+        if _is_spoofable(sender):
             what = f"{sender!r} is a name that anyone can take"
             yield Finding("worn", "warning", place, what, "use id: or e164: of who may write")
 
@@ -119,7 +119,7 @@ def _guests_without_rules(name: str, channel: ChannelSettings, loaded: Loaded) -
         yield Finding("guests", "note", place, what, advise_gift(f"{place}.tools", rule))
 
 
-def _is_worn(sender: str) -> bool:
+def _is_spoofable(sender: str) -> bool:
     plain = sender.strip().lower()
     # @bob is somebody's name; @bob:server is an id on Matrix
     return plain.startswith(("username:", "name:")) or (plain.startswith("@") and ":" not in plain)
@@ -131,7 +131,7 @@ def _owners(loaded: Loaded) -> Iterator[Finding]:
     places += [(loaded.origin("channels", name, "owners"), channel.owners) for name, channel in channels]
     for origin, owners in places:
         for owner in owners:
-            if _is_worn(owner):
+            if _is_spoofable(owner):
                 what = f"{owner!r} is a name; owners are known by id or E.164, so that this is nobody"
                 yield Finding("dead", "warning", origin, what, "write id:.. or e164:+.. of who shall be an owner")
 

@@ -20,7 +20,7 @@ def split_frame(text: str) -> list[str]:
     return [orjson.dumps(each).decode() for each in parts]
 
 
-class Joiner:
+class FrameAssembler:
     """Puts the parts of one frame after the other together again."""
 
     def __init__(self, most: int) -> None:

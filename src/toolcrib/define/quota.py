@@ -22,22 +22,22 @@ _WARNING_SHARE = 0.8  # of a quota; above it there is a warning
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class QuotaUse:
     """Calls that ran, tokens of replies, and what these cost in dollars."""
 
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
 
-    def __add__(self, other: "Taken") -> "Taken":
-        return Taken(self.calls + other.calls, self.tokens + other.tokens, self.cost + other.cost)
+    def __add__(self, other: "QuotaUse") -> "QuotaUse":
+        return QuotaUse(self.calls + other.calls, self.tokens + other.tokens, self.cost + other.cost)
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """What one reply takes at most, kept free for it while it is under way, so that others do not count on it too."""
 
-    most: Taken
+    most: QuotaUse
     id: str = field(default_factory=lambda: token_hex(8))
 
 
@@ -59,18 +59,18 @@ class QuotaWindow:
     most: Mapping[Measure, float]
     is_shared: bool = False
 
-    def find_full(self, taken: Taken, of: Collection[Measure] = MEASURES) -> Measure | None:
+    def find_full(self, taken: QuotaUse, of: Collection[Measure] = MEASURES) -> Measure | None:
         """Return what of these is used up, None when something of each is left."""
         return next((each for each, most in self.most.items() if each in of and getattr(taken, each) >= most), None)
 
-    def list_warnings(self, before: Taken, after: Taken) -> Iterator[str]:
+    def list_warnings(self, before: QuotaUse, after: QuotaUse) -> Iterator[str]:
         """Yield a sentence about each limit that comes close between the two."""
         for each, most in self.most.items():
             share = most * _WARNING_SHARE
             if getattr(before, each) < share <= getattr(after, each):
                 yield f"{self._tell(each, after)}; it is free again at {self.frees_at}"
 
-    def explain_full(self, measure: Measure, taken: Taken) -> str:
+    def explain_full(self, measure: Measure, taken: QuotaUse) -> str:
         """Return why nothing more may be taken, and from when on it may."""
         return f"{self._tell(measure, taken)}, so nothing is left until {self.frees_at}"
 
@@ -79,7 +79,7 @@ class QuotaWindow:
         """When it is free again, in local time."""
         return datetime.fromtimestamp(self.until).astimezone().strftime("%Y-%m-%d %H:%M")
 
-    def _tell(self, measure: Measure, taken: Taken) -> str:
+    def _tell(self, measure: Measure, taken: QuotaUse) -> str:
         used, most = getattr(taken, measure), self.most[measure]
         amounts = f"${used:.4f} of ${most:.4f}" if measure == "cost" else f"{used:,} of {most:,} {measure}"
         about = f" of {self.tool}" if self.tool else ""
@@ -92,7 +92,7 @@ class QuotaWindow:
         return _ONE_EACH.get(self.who, self.who)
 
 
-def has_room(windows: Sequence[QuotaWindow], found: Sequence[tuple[Taken, Taken]]) -> bool:
+def has_room(windows: Sequence[QuotaWindow], found: Sequence[tuple[QuotaUse, QuotaUse]]) -> bool:
     """Tell whether a reply may begin: nothing is used up by what windows hold and what is kept free of each."""
     pairs = zip(windows, found, strict=True)
     return not any(each.find_full(held + kept, OF_REPLIES) for each, (held, kept) in pairs)
@@ -108,8 +108,8 @@ class QuotaStore(Protocol):
     """Where it is counted what was taken, by all processes together."""
 
     async def take(
-        self, windows: Sequence[QuotaWindow], taken: Taken, /, *, checked: bool, ends: str = ""
-    ) -> tuple[Taken, ...]:
+        self, windows: Sequence[QuotaWindow], taken: QuotaUse, /, *, checked: bool, ends: str = ""
+    ) -> tuple[QuotaUse, ...]:
         """Add to every window, in one step, and return what each held before; `checked`, not when one is full.
 
         What was kept free under the id `ends` is so no longer.
@@ -117,18 +117,18 @@ class QuotaStore(Protocol):
 
     async def reserve(
         self, windows: Sequence[QuotaWindow], wanted: Reservation, process: str, is_there: Callable[[str], bool], /
-    ) -> tuple[tuple[Taken, Taken], ...]:
+    ) -> tuple[tuple[QuotaUse, QuotaUse], ...]:
         """Keep free what a reply takes at most, unless a window is full by what it holds and what others keep free.
 
         Return both for each window. What a process keeps free that is not there any more does not count.
         """
 
-    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[Taken, ...]:
+    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[QuotaUse, ...]:
         """Return what each window holds."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaWord:
+class QuotaDecision:
     """What quotas say: which measure is used up and why, with the rule and its place; and what is nearly used up."""
 
     full: Measure | None = None
@@ -141,19 +141,19 @@ class QuotaWord:
 class Meter(Protocol):
     """Counts what callers take; None is returned where nothing limits them."""
 
-    def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaWord] | None:
+    def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaDecision] | None:
         """Say whether a call may run; with `spends` it is counted, unless it may not."""
 
     def charge(
         self,
         caller: Caller,
-        taken: Taken,
+        taken: QuotaUse,
         /,
         *,
         is_priced: bool,
         begins: Reservation | None = None,
         ends: Reservation | None = None,
-    ) -> Awaitable[QuotaWord] | None:
+    ) -> Awaitable[QuotaDecision] | None:
         """Count what replies took, and say whether there may be another one.
 
         One that `begins` waits while those that are under way may take what is left; it must be passed as `ends` later.

@@ -18,11 +18,11 @@ from .match import Groups, Inventory, list_meant
 from .resolve import GroupChat, ResolvedCaller, is_among, is_owner, resolve
 from .settings import PolicySettings
 
-ToolWord = tuple[Decision, frozenset[tuple[Decision, str, str]]]
+ToolOutcome = tuple[Decision, frozenset[tuple[Decision, str, str]]]
 """The decision on a tool, and the entries by which a call of it gets another one, or who answers: what it leads to, the
 entry, and for one that permits where it stands (each list is an AND)."""
 
-_NO_CONDITIONS: ToolWord = ("deny", frozenset())
+_NO_CONDITIONS: ToolOutcome = ("deny", frozenset())
 _RANKS: Mapping[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
 rank = _RANKS.__getitem__
 
@@ -104,7 +104,7 @@ def decide(belt: Selection, name: str) -> Decision:
     return verdict.decision if verdict else "deny"
 
 
-def say(belt: Selection, name: str) -> ToolWord:
+def say(belt: Selection, name: str) -> ToolOutcome:
     """Return what a belt says of a tool and of its calls."""
     tool = belt.tools.get(name)
     if tool is None:
@@ -117,7 +117,7 @@ def say(belt: Selection, name: str) -> ToolWord:
     return decision, frozenset(found)
 
 
-def _join(one: ToolWord, other: ToolWord) -> ToolWord:
+def _join(one: ToolOutcome, other: ToolOutcome) -> ToolOutcome:
     decision = max(one[0], other[0], key=rank)
     return _NO_CONDITIONS if decision == "deny" else (decision, one[1] | other[1])
 

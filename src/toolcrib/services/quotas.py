@@ -20,11 +20,11 @@ from toolcrib.define.quota import (
     MEASURES,
     OF_REPLIES,
     Measure,
+    QuotaDecision,
     QuotaStore,
+    QuotaUse,
     QuotaWindow,
-    QuotaWord,
     Reservation,
-    Taken,
     has_room,
     window_around,
 )
@@ -65,7 +65,7 @@ class Quotas:
         self._members = members or Members()
         self._is_meant = lru_cache(maxsize=4096)(partial(_is_meant, groups_of))
 
-    def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaWord] | None:
+    def admit(self, caller: Caller, tool: Tool, /, *, spends: bool) -> Awaitable[QuotaDecision] | None:
         if not self._settings.config.quotas or not (windows := self.windows_for(caller, tool)):
             return None
         return self._admit(windows, spends and any("calls" in each.most for each in windows))
@@ -73,13 +73,13 @@ class Quotas:
     def charge(
         self,
         caller: Caller,
-        taken: Taken,
+        taken: QuotaUse,
         /,
         *,
         is_priced: bool,
         begins: Reservation | None = None,
         ends: Reservation | None = None,
-    ) -> Awaitable[QuotaWord] | None:
+    ) -> Awaitable[QuotaDecision] | None:
         """Count what replies took, and say whether there may be another one: a quota on tools stops no replies."""
         if not self._settings.config.quotas:
             return None
@@ -111,29 +111,29 @@ class Quotas:
                 )
         return found
 
-    async def show(self, caller: Caller, tool: Tool) -> tuple[QuotaWord, list[dict[str, Any]]]:
+    async def show(self, caller: Caller, tool: Tool) -> tuple[QuotaDecision, list[dict[str, Any]]]:
         """Return what is said of a call of this tool now, and of every quota about it what is used and left."""
         windows = self.windows_for(caller, tool) if self._settings.config.quotas else []
         if not windows:
-            return QuotaWord(), []
+            return QuotaDecision(), []
         held = await self._store.look(windows)
         return _find_word(windows, held), [_to_json(*each) for each in zip(windows, held, strict=True)]
 
-    async def _admit(self, windows: Sequence[QuotaWindow], spends: bool) -> QuotaWord:
-        one = Taken(calls=1)
+    async def _admit(self, windows: Sequence[QuotaWindow], spends: bool) -> QuotaDecision:
+        one = QuotaUse(calls=1)
         held = await (self._store.take(windows, one, checked=True) if spends else self._store.look(windows))
         word = _find_word(windows, held)
-        return word if word.full or not spends else QuotaWord(warnings=_list_warnings(windows, held, one))
+        return word if word.full or not spends else QuotaDecision(warnings=_list_warnings(windows, held, one))
 
     async def _charge(
         self,
         windows: Sequence[QuotaWindow],
-        taken: Taken,
+        taken: QuotaUse,
         is_priced: bool,
         begins: Reservation | None,
         ends: Reservation | None,
-    ) -> QuotaWord:
-        if taken != Taken() or ends:
+    ) -> QuotaDecision:
+        if taken != QuotaUse() or ends:
             held = await self._store.take(windows, taken, checked=False, ends=ends.id if ends else "")
         else:
             held = await self._store.look(windows)
@@ -141,19 +141,19 @@ class Quotas:
         for each, _ in limiting:
             if not is_priced and "cost" in each.most:
                 why = f"{each.origin}.cost is set, and the price of this model is not known"
-                return QuotaWord("cost", why, _spell(each, "cost"), each.origin)
+                return QuotaDecision("cost", why, _spell(each, "cost"), each.origin)
         word = _find_word([each for each, _ in limiting], [after for _, after in limiting], OF_REPLIES)
         if not word.full and begins and limiting:
             word = await self._reserve([each for each, _ in limiting], begins)
-        return word if word.full else QuotaWord(warnings=_list_warnings(windows, held, taken))
+        return word if word.full else QuotaDecision(warnings=_list_warnings(windows, held, taken))
 
-    async def _reserve(self, windows: Sequence[QuotaWindow], begins: Reservation) -> QuotaWord:
+    async def _reserve(self, windows: Sequence[QuotaWindow], begins: Reservation) -> QuotaDecision:
         """Wait until a reply may begin; return what is used up where it may not."""
         members = self._members
         while True:
             found = await self._store.reserve(windows, begins, members.name, members.is_alive)
             if has_room(windows, found):
-                return QuotaWord()
+                return QuotaDecision()
             if (word := _find_word(windows, [held for held, _ in found], OF_REPLIES)).full:
                 return word
             await asyncio.sleep(_LOOK_EVERY)
@@ -192,8 +192,8 @@ def _is_meant(groups_of: GroupsOf, entry: str, tool: Tool) -> bool:
 
 
 def _find_word(
-    windows: Sequence[QuotaWindow], held: Sequence[Taken], of: frozenset[Measure] = frozenset(MEASURES)
-) -> QuotaWord:
+    windows: Sequence[QuotaWindow], held: Sequence[QuotaUse], of: frozenset[Measure] = frozenset(MEASURES)
+) -> QuotaDecision:
     """Return what is said about the quota that is used up, of several about the one that is so the longest."""
     full = [
         (each, measure, taken)
@@ -201,12 +201,12 @@ def _find_word(
         if (measure := each.find_full(taken, of))
     ]
     if not full:
-        return QuotaWord()
+        return QuotaDecision()
     each, measure, taken = max(full, key=lambda found: found[0].until)
-    return QuotaWord(measure, each.explain_full(measure, taken), _spell(each, measure), each.origin)
+    return QuotaDecision(measure, each.explain_full(measure, taken), _spell(each, measure), each.origin)
 
 
-def _list_warnings(windows: Sequence[QuotaWindow], held: Sequence[Taken], taken: Taken) -> tuple[str, ...]:
+def _list_warnings(windows: Sequence[QuotaWindow], held: Sequence[QuotaUse], taken: QuotaUse) -> tuple[str, ...]:
     pairs = zip(windows, held, strict=True)
     return tuple(sentence for each, before in pairs for sentence in each.list_warnings(before, before + taken))
 
@@ -215,7 +215,7 @@ def _spell(window: QuotaWindow, measure: Measure) -> str:
     return f"{measure}: {window.most[measure]:g} per {window.per}"
 
 
-def _to_json(window: QuotaWindow, held: Taken) -> dict[str, Any]:
+def _to_json(window: QuotaWindow, held: QuotaUse) -> dict[str, Any]:
     used: Mapping[str, float] = asdict(held)
     told: dict[str, Any] = {"origin": window.origin, "who": window.who or None, "tool": window.tool or None}
     told |= {"shared": True} if window.is_shared else {}

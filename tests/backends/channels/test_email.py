@@ -11,7 +11,7 @@ import pytest
 from tests.sockets import listening
 
 from toolcrib.backends.channels.email import EmailChannel, find_author, is_automatic
-from toolcrib.backends.channels.mail_results import is_vouched
+from toolcrib.backends.channels.mail_results import is_authenticated
 from toolcrib.backends.channels.mail_text import split_quoted
 from toolcrib.backends.channels.mail_wire import ImapSession, MailRoute, hand_over
 from toolcrib.define.channel import HeardMessage, Post
@@ -69,8 +69,8 @@ def channel(**own: Any) -> EmailChannel:
 )
 def test_only_what_our_own_server_says_of_the_domain_vouches(results: Sequence[str], is_sure: bool) -> None:
     mail = parse(*(f"Authentication-Results: {each}" for each in results), "From: ann@x.test", "", "hi")
-    assert is_vouched(mail, "ann@x.test", "mx.x.test") is is_sure
-    assert not is_vouched(mail, "ann@x.test", "")
+    assert is_authenticated(mail, "ann@x.test", "mx.x.test") is is_sure
+    assert not is_authenticated(mail, "ann@x.test", "")
 
 
 # As the servers of ordinary providers write them: the name to configure, and the lines
@@ -185,8 +185,8 @@ def test_a_letter_of_an_ordinary_provider_is_its_senders(name: str) -> None:
 )
 def test_results_that_only_look_like_those_of_a_provider_vouch_for_nobody(results: str) -> None:
     mail = parse(f"Authentication-Results: {results}", "From: ann@x.test", "", "hi")
-    assert not is_vouched(mail, "ann@x.test", "mx.x.test")
-    assert not is_vouched(mail, "ann@x.test", "*.mx.x.test")
+    assert not is_authenticated(mail, "ann@x.test", "mx.x.test")
+    assert not is_authenticated(mail, "ann@x.test", "*.mx.x.test")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_letter_has_one_sender_or_none(header: str, sender: str) -> None:
 def test_a_sender_that_can_be_read_in_two_ways_counts_in_none(written: str, is_sure: bool) -> None:
     vouched = "Authentication-Results: mx.x.test; dmarc=pass header.from=x.test"
     mail = message_from_bytes(f"{vouched}\nFrom: {written}\n\nhi".encode(), policy=policy.default)
-    assert is_vouched(mail, "ann@x.test", "mx.x.test") is is_sure
+    assert is_authenticated(mail, "ann@x.test", "mx.x.test") is is_sure
     assert (find_author(mail) == "ann@x.test") or not is_sure
 
 

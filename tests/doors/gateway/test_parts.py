@@ -11,7 +11,7 @@ import toolcrib
 from toolcrib.backends.stores.sessions_json import write_log
 from toolcrib.define.log import Line, Said, SessionHead
 from toolcrib.define.message import Message
-from toolcrib.define.parts import MAX_FRAME_BYTES, MAX_REQUEST_BYTES, Joiner, split_frame
+from toolcrib.define.parts import MAX_FRAME_BYTES, MAX_REQUEST_BYTES, FrameAssembler, split_frame
 from toolcrib.define.result import Text
 
 from .world import TOKEN, client_of, gateway_of, until_closed
@@ -51,7 +51,7 @@ async def test_who_takes_no_parts_gets_whole_frames_one_after_the_other() -> Non
                 assert (await client.hear())["type"] in ("res", "event")
         async with client_of(world, caps=["parts"]) as client:
             await client.socket.send(json.dumps({**frame, "id": "d"}))
-            joiner, whole = Joiner(1 << 28), None
+            joiner, whole = FrameAssembler(1 << 28), None
             while whole is None or json.loads(whole)["type"] == "event":
                 text = str(await client.socket.recv())
                 assert len(text.encode()) <= MAX_FRAME_BYTES

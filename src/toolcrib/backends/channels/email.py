@@ -26,7 +26,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.web import WayOut
 from toolcrib.lazy import regex
 
-from .mail_results import is_vouched
+from .mail_results import is_authenticated
 from .mail_text import decode_part, list_letter_files, read_letter
 from .mail_wire import ImapSession, MailRoute, hand_over
 
@@ -170,11 +170,11 @@ class EmailChannel:
             if (size := len(decode_part(part))) and is_whole
         )  # fmt: skip
         # an address that begins with our own mark would look like one that is not authenticated
-        is_sure = address[0] != "~" and is_vouched(mail, address, self._settings.auth_serv or "")
+        is_authentic = address[0] != "~" and is_authenticated(mail, address, self._settings.auth_serv or "")
         return HeardMessage(
             id=(*own, place)[0],
             chat=address,
-            sender=Sender(id=address if is_sure else f"~{address}", name=_find_name(mail)),
+            sender=Sender(id=address if is_authentic else f"~{address}", name=_find_name(mail)),
             thread=thread,
             forwarded=forwarded,
             text=text if is_whole else f"{text}\n\n[the message is too large: what came with it is left out]",

@@ -33,7 +33,7 @@ class AuthResult(NamedTuple):
         return self.about.get("header.d", "") or self.domain_of("header.i")
 
 
-def is_vouched(mail: EmailMessage, address: str, server: str) -> bool:
+def is_authenticated(mail: EmailMessage, address: str, server: str) -> bool:
     """Tell whether our own server says that a message comes from where it says.
 
     Only the topmost header under the server's name says yes, for those below it may have come with the message; each of

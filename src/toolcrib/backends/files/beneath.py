@@ -210,7 +210,7 @@ def kernel_opens(fd: int) -> bool:
     return True
 
 
-class _How(ctypes.Structure):
+class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
@@ -230,7 +230,7 @@ _CALL = _syscall()
 def _openat2(folder: int, path: str, flags: int, more: int = 0) -> int:
     if _CALL is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    how = _How(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | more)
+    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | more)
     fd = _CALL(
         ctypes.c_long(_OPENAT2), ctypes.c_int(folder), ctypes.c_char_p(os.fsencode(path)), ctypes.byref(how),
         ctypes.c_size_t(ctypes.sizeof(how)),

@@ -127,7 +127,7 @@ class LocalWorkspace:
         return self._noted.get(join_parts(self._disk.spell(path)))
 
 
-class RehearsedWorkspace(LocalWorkspace):
+class DryRunWorkspace(LocalWorkspace):
     """A workspace in which nothing is changed: what would be is kept in `changes`."""
 
     def __init__(self, real: LocalWorkspace) -> None:

@@ -17,7 +17,7 @@ from toolcrib.define.approval import PENDING, SKEW, Grant, Lasting, Question, St
 from toolcrib.define.caller import Caller
 from toolcrib.define.errors import ToolError
 from toolcrib.define.mcp import Pin
-from toolcrib.define.quota import QuotaWindow, Reservation, Taken, has_room
+from toolcrib.define.quota import QuotaUse, QuotaWindow, Reservation, has_room
 from toolcrib.define.verdict import Consent
 from toolcrib.threads import Runner, in_turn
 
@@ -246,9 +246,9 @@ class SqliteQuotas:
         self._file = file
 
     async def take(
-        self, windows: Sequence[QuotaWindow], taken: Taken, /, *, checked: bool, ends: str = ""
-    ) -> tuple[Taken, ...]:
-        def step(db: apsw.Connection) -> tuple[Taken, ...]:
+        self, windows: Sequence[QuotaWindow], taken: QuotaUse, /, *, checked: bool, ends: str = ""
+    ) -> tuple[QuotaUse, ...]:
+        def step(db: apsw.Connection) -> tuple[QuotaUse, ...]:
             if ends:
                 db.execute("DELETE FROM quota_reservations WHERE id = ?", (ends,))
             before = _find_counts(db, windows)
@@ -264,8 +264,8 @@ class SqliteQuotas:
 
     async def reserve(
         self, windows: Sequence[QuotaWindow], wanted: Reservation, process: str, is_there: Callable[[str], bool], /
-    ) -> tuple[tuple[Taken, Taken], ...]:
-        def step(db: apsw.Connection) -> tuple[tuple[Taken, Taken], ...]:
+    ) -> tuple[tuple[QuotaUse, QuotaUse], ...]:
+        def step(db: apsw.Connection) -> tuple[tuple[QuotaUse, QuotaUse], ...]:
             for (other,) in db.execute("SELECT DISTINCT process FROM quota_reservations").fetchall():
                 if not is_there(str(other)):
                     db.execute("DELETE FROM quota_reservations WHERE process = ?", (other,))
@@ -279,10 +279,10 @@ class SqliteQuotas:
 
         return await in_turn(self._file.transact, step)
 
-    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[Taken, ...]:
+    async def look(self, windows: Sequence[QuotaWindow], /) -> tuple[QuotaUse, ...]:
         return await in_turn(self._file.transact, lambda db: _find_counts(db, windows), writes=False)
 
 
-def _find_counts(db: apsw.Connection, windows: Sequence[QuotaWindow], query: str = _FIND_COUNT) -> tuple[Taken, ...]:
+def _find_counts(db: apsw.Connection, windows: Sequence[QuotaWindow], query: str = _FIND_COUNT) -> tuple[QuotaUse, ...]:
     found = (db.execute(query, (each.bucket, each.since)).fetchone() for each in windows)
-    return tuple(Taken(*row) if row else Taken() for row in found)
+    return tuple(QuotaUse(*row) if row else QuotaUse() for row in found)

@@ -26,7 +26,7 @@ from toolcrib.define.parts import (
     MAX_REQUEST_BYTES,
     MAX_WHOLE_BYTES,
     PARTS,
-    Joiner,
+    FrameAssembler,
     split_frame,
 )
 from toolcrib.define.ports import Rpc
@@ -89,7 +89,7 @@ class Connection:
         self.principal: Principal | None = None  # whose rights never change: when they do, the connection ends
         self._permitted = set[str]()
         self._is_greeted, self._takes_parts = False, False
-        self._most, self._joiner = MAX_REQUEST_BYTES, Joiner(MAX_REQUEST_BYTES)
+        self._most, self._joiner = MAX_REQUEST_BYTES, FrameAssembler(MAX_REQUEST_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._outbox: deque[str] = deque()
         self._buffered, self._seq = 0, 0
@@ -215,7 +215,7 @@ class Connection:
             return False
         self.principal, self._takes_parts = principal, PARTS in params.get("caps", ())
         if principal.role == "node":  # which sends pictures and clips
-            self._most, self._joiner = MAX_ANSWER_CHARS, Joiner(MAX_ANSWER_CHARS)
+            self._most, self._joiner = MAX_ANSWER_CHARS, FrameAssembler(MAX_ANSWER_CHARS)
         self._rpc = self._host.rpc_for(principal)
         self._host.enter(self, params)
         self._push(write_answer(request.id, self._hello(principal, token)))

@@ -12,7 +12,7 @@ from toolcrib.lazy import dataclass
 IsWithin = Callable[[str], bool]
 
 
-class OddUseError(Exception):
+class UnsafeUsageError(Exception):
     """A use of a program that is not plain reading; the message says which, in half a sentence."""
 
 
@@ -50,7 +50,7 @@ class Use(NamedTuple):
 
 
 def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> Use:
-    """Return how these arguments are read, or raise OddUseError. `within` None permits no file at all."""
+    """Return how these arguments are read, or raise UnsafeUsageError. `within` None permits no file at all."""
     options: list[tuple[str, str]] = []
     operands: list[str] = []
     only_operands = False
@@ -83,7 +83,7 @@ def _read_long(word: str, args: Sequence[str], at: int, grammar: Grammar, option
         value = _take_next(f"--{name}", args, at, grammar)
         at += 1
     elif not takes and not (name in grammar.long_maybe or (name in grammar.long_flags and not mark)):
-        raise OddUseError(f"its option --{name} is not one that only reads")
+        raise UnsafeUsageError(f"its option --{name} is not one that only reads")
     options.append((name, value))
     return at
 
@@ -98,7 +98,7 @@ def _read_short(word: str, args: Sequence[str], at: int, grammar: Grammar, optio
             options.append((letter, value))
             return at
         if letter not in grammar.flags:
-            raise OddUseError(f"its option -{letter} is not one that only reads")
+            raise UnsafeUsageError(f"its option -{letter} is not one that only reads")
         options.append((letter, ""))
     return at
 
@@ -106,31 +106,31 @@ def _read_short(word: str, args: Sequence[str], at: int, grammar: Grammar, optio
 def _take_next(option: str, args: Sequence[str], at: int, grammar: Grammar) -> str:
     """Return the next word as the value of an option; a word that the program could take for an option is none."""
     if at >= len(args):
-        raise OddUseError(f"{option} has no value")
+        raise UnsafeUsageError(f"{option} has no value")
     value = args[at]
     if grammar.glued and (option[1:] not in tuple(grammar.apart) or not (value[:1].isdecimal() or option == "-e")):
-        raise OddUseError(f"{option} may take no value from the next word; glue it to the option")
+        raise UnsafeUsageError(f"{option} may take no value from the next word; glue it to the option")
     is_option = value.startswith("--") or (value[:1] == "-" and value[1:] in (*grammar.paths,))
     if option == "-e" and not (grammar.glued or is_option):  # a pattern is the next word, whatever it begins with
         return value
     # -5 may stand behind a program that takes such a number: read either way it is harmless
     if value.startswith("-") and value != "-" and not (grammar.number and value[1:].isdecimal() and value.isascii()):
-        raise OddUseError(f"the value of {option} begins with a dash; glue it to the option")
+        raise UnsafeUsageError(f"the value of {option} begins with a dash; glue it to the option")
     return value
 
 
 def check_path(path: str, within: IsWithin | None) -> None:
-    """Raise OddUseError unless a path names the standard input, nothing at all, or something in the workspace."""
+    """Raise UnsafeUsageError unless a path names the standard input, nothing at all, or something in the workspace."""
     if path in ("-", "/dev/null", "/dev/stdin"):
         return
     if within is None:
-        raise OddUseError(f"{path!r} may be a file, and it may only read its standard input")
+        raise UnsafeUsageError(f"{path!r} may be a file, and it may only read its standard input")
     if not within(path):
-        raise OddUseError(f"{path!r} leads out of the workspace")
+        raise UnsafeUsageError(f"{path!r} leads out of the workspace")
 
 
 def check_paths(paths: Sequence[str], within: IsWithin | None) -> None:
-    """Raise OddUseError unless all of these paths may be read."""
+    """Raise UnsafeUsageError unless all of these paths may be read."""
     if within is not None and all(map(within, paths)):
         return
     for path in paths:

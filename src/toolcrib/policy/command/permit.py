@@ -12,7 +12,7 @@ from toolcrib.define.display import quote_short
 from toolcrib.lazy import regex
 
 from .environment import unsafe_names
-from .options import IsWithin, OddUseError, names
+from .options import IsWithin, UnsafeUsageError, names
 from .parse import MAX_LINE_BYTES, FoundCommand, ParsedLine, parse
 from .programs import CAN_DO_MORE, FILTERS, READERS, check, restrain
 from .programs_git import GIT_OWN
@@ -53,12 +53,12 @@ def permit(argv: tuple[str, ...], rules: CommandRules, look_up: LookUp, within: 
     reasons: list[str] = []
     restrained = (typed, *restrain(name, argv[1:]))
     if place := rules.find_reader(name):
-        why_not = _explain_odd_use(name, argv[1:], within)
+        why_not = _explain_unsafe_use(name, argv[1:], within)
         if not why_not:
             return Plain(restrained, program, f"readOnly {name}", place, reads=True)
         reasons.append(f"{name!r} may only read here: {why_not}")
     if name in rules.filters:
-        why_not = _explain_odd_use(name, argv[1:], None)
+        why_not = _explain_unsafe_use(name, argv[1:], None)
         if not why_not:
             return Plain(restrained, program, f"safeBins {name}", rules.filters[name], reads=True)
         reasons.append(f"{name!r} may only filter its standard input here: {why_not}")
@@ -86,7 +86,7 @@ def explain_mixed(commands: Sequence[Plain]) -> str:
     writers = [each.argv[0] or "" for each in commands if may_write(each)]
     for each in commands if writers else ():
         name, args = base_name(each.argv[0] or ""), tuple(word or "" for word in each.argv[1:])
-        if each.reads and name in CAN_DO_MORE and (name not in FILTERS or _explain_odd_use(name, args, None)):
+        if each.reads and name in CAN_DO_MORE and (name not in FILTERS or _explain_unsafe_use(name, args, None)):
             beside = f"beside {quote_short(writers[0])} nothing holds it to that"
             return f"{name!r} may only read, and {beside}; run it by itself"
     return ""
@@ -102,14 +102,14 @@ _WRITES_NOTHING = names(
 )
 
 
-def _explain_odd_use(name: str, args: tuple[str, ...], within: IsWithin | None) -> str:
+def _explain_unsafe_use(name: str, args: tuple[str, ...], within: IsWithin | None) -> str:
     """Return why a program is not used for reading only (for filtering only, without `within`), "" when it is."""
     known, key = (FILTERS, "safeBins") if within is None else (READERS, "readOnly")
     if name not in known:
         return f"its options are not known; list what it may be given under allow, not {key}"
     try:
         check(name, args, within)
-    except OddUseError as odd:
+    except UnsafeUsageError as odd:
         return str(odd)
     return ""
 
@@ -160,7 +160,7 @@ def _is_read_to_its_end(words: _Words, rules: CommandRules, look_up: LookUp) -> 
         if (
             look_up(name)
             and base_name(name) in READERS
-            and not _explain_odd_use(base_name(name), literal[1:], lambda _: True)
+            and not _explain_unsafe_use(base_name(name), literal[1:], lambda _: True)
         ):
             return True
     return is_opened(words)

@@ -1,12 +1,12 @@
 """Programs that are known to read: which of their uses change nothing, start nothing and stay in the workspace.
 
 `check(name, args, within)` is about reading files of the workspace; with `within` None it is about a filter, which
-reads its standard input and nothing else. A use that is more than that raises OddUseError with the reason.
+reads its standard input and nothing else. A use that is more than that raises UnsafeUsageError with the reason.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .options import Grammar, IsWithin, OddUseError, check_paths, names, read_use
+from .options import Grammar, IsWithin, UnsafeUsageError, check_paths, names, read_use
 from .programs_git import check_git, restrain_git
 from .programs_text import check_find, check_jq_program, check_sed_script
 
@@ -149,7 +149,7 @@ CAN_DO_MORE = frozenset({"find", "git", "rg", "sort", "uniq"})
 
 
 def check(name: str, args: Sequence[str], within: IsWithin | None) -> None:
-    """Raise OddUseError unless the program `name` with these arguments only reads, and only where it may."""
+    """Raise UnsafeUsageError unless the program `name` with these arguments only reads, and only where it may."""
     _CHECKS[name](args, within)
 
 
@@ -159,7 +159,7 @@ def _check_reader(grammar: Grammar, most: int | None = None) -> _Check:
     def check_use(args: Sequence[str], within: IsWithin | None) -> None:
         operands = read_use(args, grammar, within).operands
         if most is not None and len(operands) > most:
-            raise OddUseError(f"it would write to {operands[most]!r}")
+            raise UnsafeUsageError(f"it would write to {operands[most]!r}")
         check_paths(operands, within)
 
     return check_use
@@ -172,7 +172,7 @@ def _check_tr(args: Sequence[str], within: IsWithin | None) -> None:
 def _check_grep(args: Sequence[str], within: IsWithin | None) -> None:
     use = read_use(args, _GREP, within)
     if within is None and use.has("r", "recursive", "d", "directories"):
-        raise OddUseError("it would read whatever lies in the folder")
+        raise UnsafeUsageError("it would read whatever lies in the folder")
     has_pattern = use.has("e", "f", "regexp", "file")
     check_paths(use.operands if has_pattern else use.operands[1:], within)
 
@@ -182,7 +182,7 @@ def _check_rg(args: Sequence[str], within: IsWithin | None) -> None:
     has_pattern = use.has("e", "f", "regexp", "file", "files", "type-list")
     check_paths(use.operands if has_pattern else use.operands[1:], within)
     if within is None:
-        raise OddUseError("without a file it reads whatever lies in the folder")
+        raise UnsafeUsageError("without a file it reads whatever lies in the folder")
 
 
 def _check_sed(args: Sequence[str], within: IsWithin | None) -> None:
@@ -191,7 +191,7 @@ def _check_sed(args: Sequence[str], within: IsWithin | None) -> None:
     files = use.operands
     if not scripts:
         if not files:
-            raise OddUseError("it has no script")
+            raise UnsafeUsageError("it has no script")
         scripts, files = [files[0]], files[1:]
     check_sed_script("\n".join(scripts))
     check_paths(files, within)
@@ -201,7 +201,7 @@ def _check_jq(args: Sequence[str], within: IsWithin | None) -> None:
     plain, positional = _drop_named(args)
     use = read_use(plain, _JQ, within)
     if not use.operands:
-        raise OddUseError("it has no program")
+        raise UnsafeUsageError("it has no program")
     check_jq_program(use.operands[0])
     if not positional:
         check_paths(use.operands[1:], within)
@@ -210,7 +210,7 @@ def _check_jq(args: Sequence[str], within: IsWithin | None) -> None:
 def _drop_named(args: Sequence[str]) -> tuple[list[str], bool]:
     """Return jq's arguments without --arg and --argjson, and whether operands are values and not files."""
     if "--" in args:
-        raise OddUseError("words behind its '--' may be files, whatever they look like")
+        raise UnsafeUsageError("words behind its '--' may be files, whatever they look like")
     plain: list[str] = []
     positional = False
     at = 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from toolcrib.lazy import regex
 
-from .options import Grammar, IsWithin, OddUseError, Use, check_paths, names, read_use
+from .options import Grammar, IsWithin, UnsafeUsageError, Use, check_paths, names, read_use
 
 _BEFORE = names("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version")
 
@@ -196,13 +196,13 @@ _FORCES_LIST = names("l list contains no-contains merged no-merged points-at")
 
 
 def check_git(args: Sequence[str], within: IsWithin | None) -> None:
-    """Raise OddUseError unless git would only show what the repository of this folder holds."""
+    """Raise UnsafeUsageError unless git would only show what the repository of this folder holds."""
     if within is None:
-        raise OddUseError("it reads a repository, not its standard input")
+        raise UnsafeUsageError("it reads a repository, not its standard input")
     at = 0
     while at < len(args) and args[at].startswith("-"):
         if args[at] not in _BEFORE:
-            raise OddUseError(
+            raise UnsafeUsageError(
                 f"its option {args[at].partition('=')[0]!r} may bring another repository or configuration"
             )
         at += 1
@@ -211,17 +211,17 @@ def check_git(args: Sequence[str], within: IsWithin | None) -> None:
     name = args[at]
     grammar = _SUBCOMMANDS.get(name)
     if grammar is None:
-        raise OddUseError(f"'git {name}' is not one of those that only show")
+        raise UnsafeUsageError(f"'git {name}' is not one of those that only show")
     rest = [_strip_number(word) for word in args[at + 1 :]]
     use = read_use(rest, grammar, within)
     _check_operands(name, rest, use)
     for option, value in use.options:
         if _CHECKS_SIGNATURES.search(value):
-            raise OddUseError("its format has signatures checked by another program")
+            raise UnsafeUsageError("its format has signatures checked by another program")
         if option == "diff-merges" and value.startswith("r"):
-            raise OddUseError("it merges again to compare, and writes for that")
+            raise UnsafeUsageError("it merges again to compare, and writes for that")
         if value not in _SUBMODULE_VALUES.get(option, (value,)):
-            raise OddUseError(f"--{option}={value} runs git in other repositories")
+            raise UnsafeUsageError(f"--{option}={value} runs git in other repositories")
     skipped = 1 if name == "grep" and not use.has("e") else 0  # the pattern
     paths = use.operands[skipped:]
     # either what stands before the colon of `HEAD:a` or the whole word can be a path of this machine
@@ -257,7 +257,7 @@ _SECTION = regex(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]')
 _KEY = regex(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=.*)?", re.DOTALL)
 
 
-def find_odd_setting(text: str) -> str:
+def find_unsafe_setting(text: str) -> str:
     """Return a setting in a repository's configuration that is not known to be harmless, or a line that is not plain.
 
     Plain is less than git reads: whatever both could read differently is returned.
@@ -286,11 +286,11 @@ def _strip_number(word: str) -> str:
 def _check_operands(name: str, words: Sequence[str], use: Use) -> None:
     operands = use.operands
     if any(word.startswith("-") and word != "-" for word in operands):
-        raise OddUseError("a word behind its '--' begins with a dash, and may still be read as an option")
+        raise UnsafeUsageError("a word behind its '--' begins with a dash, and may still be read as an option")
     if name in _VERBS:
         verb = words[0] if words else ""
         if not (verb in _VERBS[name] if operands else name in _SHOW_WITHOUT_VERB):
             spelled = f"git {name} {operands[0]}" if operands else f"git {name}"
-            raise OddUseError(f"{spelled!r} is not one of those that only show; the verb must be the first word")
+            raise UnsafeUsageError(f"{spelled!r} is not one of those that only show; the verb must be the first word")
     if name in ("branch", "tag") and operands and not use.has(*_FORCES_LIST):
-        raise OddUseError(f"'git {name} {operands[0]}' makes one")
+        raise UnsafeUsageError(f"'git {name} {operands[0]}' makes one")

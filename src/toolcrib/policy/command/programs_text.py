@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from toolcrib.lazy import regex
 
-from .options import IsWithin, OddUseError, check_path, names
+from .options import IsWithin, UnsafeUsageError, check_path, names
 
 # find: starting points, then tests and actions; those that only test and print are named here
 
@@ -24,9 +24,9 @@ _FIND_PATH = names("-newer -anewer -cnewer -samefile")
 
 
 def check_find(args: Sequence[str], within: IsWithin | None) -> None:
-    """Raise OddUseError unless find would only list what lies in the workspace."""
+    """Raise UnsafeUsageError unless find would only list what lies in the workspace."""
     if within is None:
-        raise OddUseError("it reads folders, not its standard input")
+        raise UnsafeUsageError("it reads folders, not its standard input")
     at = 0
     while at < len(args) and args[at] in ("-P", "--"):
         at += 1
@@ -37,7 +37,7 @@ def check_find(args: Sequence[str], within: IsWithin | None) -> None:
             continue
         if word in _FIND_VALUE:
             if at < len(args) and args[at].startswith("-") and not _FIND_LESS.fullmatch(args[at]):
-                raise OddUseError(f"the value of its {word!r} begins with a dash and may be an action")
+                raise UnsafeUsageError(f"the value of its {word!r} begins with a dash and may be an action")
             at += 1
         elif word in _FIND_PATH:
             check_path(args[at] if at < len(args) else "", within)
@@ -47,7 +47,7 @@ def check_find(args: Sequence[str], within: IsWithin | None) -> None:
                 check_path(args[at] if at < len(args) else "", within)
             at += 1
         elif word.startswith("-"):
-            raise OddUseError(f"its {word!r} is not one that only lists")
+            raise UnsafeUsageError(f"its {word!r} is not one that only lists")
         else:
             check_path(word, within)
 
@@ -62,7 +62,7 @@ _JQ_WORDS = regex(
 
 
 def check_jq_program(program: str) -> None:
-    """Raise OddUseError when a program looks at more than its input."""
+    """Raise UnsafeUsageError when a program looks at more than its input."""
     # a string may hold code, and what follows one that is left open is anybody's guess: then nothing is skipped
     skips = "\\(" not in program and program.count('"') % 2 == 0 and "\\" not in program
     around: list[str] = []  # the brackets that are open
@@ -74,11 +74,11 @@ def check_jq_program(program: str) -> None:
         elif found["string"] or found["comment"]:
             odd = [] if skips else [word for word in re.findall(r"[A-Za-z_]\w*", found[0]) if word in _READS_ELSEWHERE]
             if odd:
-                raise OddUseError(f"its program may use {odd[0]!r}")
+                raise UnsafeUsageError(f"its program may use {odd[0]!r}")
         elif found["name"] in _READS_ELSEWHERE and not _is_field(
             program, found, in_object=skips and around[-1:] == ["{"]
         ):
-            raise OddUseError(f"its program uses {found['name']!r}, which is more than its input")
+            raise UnsafeUsageError(f"its program uses {found['name']!r}, which is more than its input")
 
 
 def _is_field(program: str, found: re.Match[str], *, in_object: bool) -> bool:
@@ -103,7 +103,7 @@ _SED_TEXT = regex(r"(?:[^\n\\]|\\.)*", re.DOTALL)
 
 
 def check_sed_script(script: str) -> None:
-    """Raise OddUseError unless a script only edits what passes through."""
+    """Raise UnsafeUsageError unless a script only edits what passes through."""
     at = 0
     while at < len(script):
         if script[at] in " \t\n;}":
@@ -122,7 +122,7 @@ def _skip_addresses(script: str, at: int) -> int:
             at = _skip_blanks(script, at + 1)
             second = _SED_SECOND.match(script, at)
             if second is None:
-                raise OddUseError("its script holds an address that cannot be read")
+                raise UnsafeUsageError("its script holds an address that cannot be read")
             at = _skip_blanks(script, _skip_pattern(script, at) if second.end() == at else second.end())
     while script[at : at + 1] in ("!", " ", "\t"):
         at += 1
@@ -141,17 +141,17 @@ def _skip_command(script: str, at: int) -> int:
         return _skip_match(_SED_NUMBER, script, at)
     if name in ("b", "t", "T", ":"):
         if (label := _SED_LABEL.match(script, at)) is None:
-            raise OddUseError("its script holds a label that cannot be read")
+            raise UnsafeUsageError("its script holds a label that cannot be read")
         return label.end()
     if name in ("a", "i", "c"):
         return _skip_match(_SED_TEXT, script, at)
-    raise OddUseError(f"its script holds {name!r}, which is not a command that only edits what passes through")
+    raise UnsafeUsageError(f"its script holds {name!r}, which is not a command that only edits what passes through")
 
 
 def _skip_substitution(script: str, at: int, name: str) -> int:
     mark = script[at]
     if mark in "\n\\":
-        raise OddUseError("its script holds a substitution that cannot be read")
+        raise UnsafeUsageError("its script holds a substitution that cannot be read")
     at = _skip_until(script, _skip_until(script, at + 1, mark), mark)
     return at if name == "y" else _skip_match(_SED_FLAGS, script, at)
 
@@ -161,7 +161,7 @@ def _skip_pattern(script: str, at: int) -> int:
     if script[at] == "\\":
         at += 1
     if at >= len(script) or script[at] in "\n\\":
-        raise OddUseError("its script holds an address that cannot be read")
+        raise UnsafeUsageError("its script holds an address that cannot be read")
     at = _skip_until(script, at + 1, script[at])
     while script[at : at + 1] in ("I", "M"):
         at += 1
@@ -172,7 +172,7 @@ def _skip_until(script: str, at: int, mark: str) -> int:
     while at < len(script) and script[at] not in (mark, "\n"):
         at += 2 if script[at] == "\\" else 1
     if at >= len(script) or script[at] != mark:
-        raise OddUseError("its script holds a pattern without an end")
+        raise UnsafeUsageError("its script holds a pattern without an end")
     return at + 1
 
 

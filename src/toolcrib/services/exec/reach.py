@@ -16,7 +16,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.taint import join_sources
 from toolcrib.lazy import regex
 from toolcrib.policy.command import Judgement
-from toolcrib.policy.command.options import OddUseError, names
+from toolcrib.policy.command.options import UnsafeUsageError, names
 from toolcrib.policy.command.parse import TOLD_DOUBTS, FoundCommand
 from toolcrib.policy.command.permit import follow
 from toolcrib.policy.command.programs import READERS, check
@@ -174,7 +174,7 @@ def _classify(words: tuple[str, ...]) -> tuple[str, Collection[str] | None]:
     if name in READERS:
         try:
             check(name, args, lambda path: bool(named.setdefault(path, ".")))  # which takes note of it
-        except OddUseError:
+        except UnsafeUsageError:
             return "opaque" if name in ("jq", "rg", "sed") else "search", None
     if name == "find":
         named = {word: "." for word in args[:1] if word[:1] not in ("", "-", "(", "!")}

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 
 from toolcrib.define.errors import ToolError
-from toolcrib.policy.command.programs_git import find_odd_setting
+from toolcrib.policy.command.programs_git import find_unsafe_setting
 
 OpenInside = Callable[[str], int]
 """Returns a descriptor (O_PATH) of what a path in the workspace leads to; ToolError when it leads out or nowhere."""
@@ -41,7 +41,7 @@ def _explain_level(open_inside: OpenInside, folder: str) -> str:
         common = _follow(open_inside, place, f"{place}/commondir", "")
     for path in {f"{each}/{name}": None for each in (place, common) for name in ("config", "config.worktree")}:
         text = read_inside(open_inside, path, _CONFIG_BYTES) if find_inside(open_inside, path)[0] else b""
-        if odd := find_odd_setting(text.decode("latin-1")):
+        if odd := find_unsafe_setting(text.decode("latin-1")):
             return f"the settings of its repository ({path!r}) hold {odd[:80]!r}, which may bring a program"
     alternates = find_inside(open_inside, f"{common}/objects/info/alternates")[0]
     return "its repository takes objects from another one" if alternates else ""

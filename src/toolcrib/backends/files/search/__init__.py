@@ -27,7 +27,7 @@ from toolcrib.lazy import dataclass
 
 from .globs import glob_matcher
 from .rg import MatchRow, Sieve, StopSignal, accepts_glob, find_ripgrep, pattern_options, read_rows, run_until_stopped
-from .walk import FileWalk, Only, rules_above
+from .walk import FileWalk, PathFilter, rules_above
 
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 _FRONT_FILES, _MAX_FRONT_FILES = 64, 2_000  # searched before the sieve is asked: at first, and with hits in sight
@@ -351,10 +351,10 @@ def _find_names(beneath: Beneath, query: Find, stop: StopSignal) -> Names:
     return Names(paths=tuple(found[:limit]), more=len(found) > limit, unreadable=walk.unreadable)
 
 
-def _only(glob: str | None) -> Only | None:
+def _only(glob: str | None) -> PathFilter | None:
     """Return which files a glob is about."""
     if glob is None:
         return None
     negated = glob.startswith("!")
     body = glob[1:] if negated else glob
-    return Only(glob_matcher(f"{body}**" if body.endswith("/") else body), negated)
+    return PathFilter(glob_matcher(f"{body}**" if body.endswith("/") else body), negated)

@@ -39,7 +39,7 @@ class NameRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Only:
+class PathFilter:
     """Which files a walk is after: those that match, or with `negated` all others. A file named so is never ignored."""
 
     matches: GlobMatcher
@@ -67,7 +67,7 @@ class FileWalk:
     folder: int
     prefix: str
     rules: IgnoreRules = NO_RULES
-    only: Only | None = None
+    only: PathFilter | None = None
     names: GlobMatcher | None = None
     unreadable: int = 0
     odd: bool = False
