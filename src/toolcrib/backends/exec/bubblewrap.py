@@ -23,8 +23,8 @@ from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinem
 from toolcrib.threads import in_thread
 
 from . import host
+from .instruction_files import InstructionFiles, NameMark
 from .network import NETWORK_ARGS, PROXY_ENV, CommandNetwork
-from .obeyed import NameMark, ObeyedNames
 from .profile import EMPTY_FILE_NAME, find_masked, is_seen, profile, resolve_inside
 from .running import ProcessTree
 from .supervisor import Spawn, SupervisorClient, open_memory
@@ -132,10 +132,10 @@ class Bubblewrap:
 
     def __init__(  # noqa: PLR0913  all but two by name, with a default
         self, root: str, supervisor: SupervisorClient, *, access: Access = "rw", folders: Sequence[str] = (),
-        program: str | None = None, obeyed: ObeyedNames | None = None, proxy: GuardedProxy | None = None,
+        program: str | None = None, obeyed: InstructionFiles | None = None, proxy: GuardedProxy | None = None,
     ) -> None:  # fmt: skip
         self._root, self._supervisor, self._access = os.path.realpath(root), supervisor, access
-        self._obeyed = obeyed or ObeyedNames(self._root, list_protected_names())
+        self._obeyed = obeyed or InstructionFiles(self._root, list_protected_names())
         self._running: list[dict[str, NameMark]] = []
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
         self._program, self._proxy = program, proxy

@@ -19,7 +19,7 @@ from toolcrib.threads import in_thread
 
 from .bubblewrap import Bubblewrap
 from .host import Host, own_programs
-from .obeyed import ObeyedNames
+from .instruction_files import InstructionFiles
 from .supervisor import SupervisorClient, end_leftovers
 
 
@@ -113,7 +113,7 @@ def _make_shell(host: str, root: str, terms: Terms, supervisor: SupervisorClient
     if host == "host":
         return Host(root, supervisor)
     if host == "sandbox":
-        obeyed = ObeyedNames(
+        obeyed = InstructionFiles(
             os.path.realpath(root),
             list_protected_names(terms.protected),
             hidden=map(str, (*terms.own, terms.state)),

@@ -23,7 +23,7 @@ from toolcrib.lazy import dataclass
 from toolcrib.threads import in_thread
 
 from . import tree
-from .obeyed import put_aside
+from .instruction_files import put_aside
 from .profile import Settings
 
 _SOURCE = str(Path(__file__).parents[3])

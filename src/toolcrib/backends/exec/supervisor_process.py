@@ -25,8 +25,8 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from . import tree
+from .instruction_files import put_aside
 from .limits import Group, hierarchies, remove_stale_groups
-from .obeyed import put_aside
 
 FILTER, ARGS, STATUS, SCRIPT, MADE, BLOCK = range(100, 106)
 """Descriptors that bubblewrap is given: the filter of system calls, its arguments, where it says how things went, and

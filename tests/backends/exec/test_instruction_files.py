@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from toolcrib.backends.exec import tree as processes
-from toolcrib.backends.exec.obeyed import ObeyedNames
+from toolcrib.backends.exec.instruction_files import InstructionFiles
 from toolcrib.backends.exec.shells import LocalShells
 from toolcrib.backends.exec.supervisor import end_leftovers
 from toolcrib.backends.files.disk import Terms
@@ -325,5 +325,5 @@ async def test_what_the_owner_protects_by_name_is_read_only(tmp_path: Path) -> N
 
 
 def test_a_workspace_without_such_names_is_covered_by_nothing(tmp_path: Path) -> None:
-    names = ObeyedNames(str(tmp_path), ("x",), hidden=("/var/lib/elsewhere", str(tmp_path.parent)))
+    names = InstructionFiles(str(tmp_path), ("x",), hidden=("/var/lib/elsewhere", str(tmp_path.parent)))
     assert names.cover(names.look(), ())[0] == []

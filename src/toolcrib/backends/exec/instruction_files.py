@@ -36,7 +36,7 @@ _HARMLESS_LINE = regex(
 )
 
 
-class ObeyedNames:
+class InstructionFiles:
     """What commands do not change beneath a root: `names`, and places on this machine, `hidden` or `read_only`."""
 
     def __init__(
