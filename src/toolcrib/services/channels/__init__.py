@@ -269,11 +269,11 @@ class Channels:
             raise ToolError(f"that takes {len(posts)} messages, and {MAX_POSTS} is the most", code="too_large")
         await self.store.say(line.name, key, posts)
         line.wake()
-        state, told = await wait_until_sent(self.store, line.name, key)
+        state, detail = await wait_until_sent(self.store, line.name, key)
         if state in ("failed", "uncertain"):
             why = "was refused" if state == "failed" else "may or may not have arrived"
-            raise ToolError(f"the message {why}: {told}", code="failed" if state == "failed" else "uncertain")
-        return {"channel": line.name, "to": posts[0].chat, "status": state, "messageId": told}
+            raise ToolError(f"the message {why}: {detail}", code="failed" if state == "failed" else "uncertain")
+        return {"channel": line.name, "to": posts[0].chat, "status": state, "messageId": detail}
 
     def check_reach(
         self, caller: Caller, action: str, line: ChannelLine, to: str, params: Mapping[str, Any] = _NOTHING

@@ -91,14 +91,14 @@ class Admission:
 
         Where strangers are paired, the owner finds whoever invites among them; nobody else is told the code.
         """
-        own = self._find_settings(channel)
-        if own is None or not message.sender.id:
+        settings = self._find_settings(channel)
+        if settings is None or not message.sender.id:
             return False
-        if message.chat.lower() in {key.strip().lower() for key in own.groups}:
+        if message.chat.lower() in {key.strip().lower() for key in settings.groups}:
             return True
-        if await self._knows(own, Caller(channel=channel, sender=message.sender)):
+        if await self._knows(settings, Caller(channel=channel, sender=message.sender)):
             return True
-        if own.dm_policy == "pairing":
+        if settings.dm_policy == "pairing":
             await self._make_code(channel, message)
         return False
 
@@ -147,8 +147,8 @@ class Admission:
         Only owners share the main one: nobody else reads their conversation. An id alone is somebody only on the
         channel that ids mean which name none.
         """
-        told, policy, channel = self._settings.config.session, self._settings.policy, caller.channel or ""
-        scope, links, rules = told.dm_scope, told.identity_links, rules_of(policy.ids, channel)
+        settings, policy, channel = self._settings.config.session, self._settings.policy, caller.channel or ""
+        scope, links, rules = settings.dm_scope, settings.identity_links, rules_of(policy.ids, channel)
         if scope == "main" and not is_owner(policy, caller):
             scope = "per-channel-peer"
         listed = ((name, [spell_link(each) for each in ids]) for name, ids in links.items())

@@ -67,11 +67,11 @@ class Deed(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return exactly what would be sent."""
-        told = {"channel": self.line.name, "action": self.action, "to": self.to}
+        target = {"channel": self.line.name, "action": self.action, "to": self.to}
         if not self.posts:
-            return {**told, "params": dict(self.params)}
+            return {**target, "params": dict(self.params)}
         return {
-            **told,
+            **target,
             "posts": [{key: value for key, value in each.to_json().items() if value} for each in self.posts],
         }
 
@@ -142,10 +142,10 @@ class MessageDesk:
         try:
             deeds = self._plan(caller, action, channel, given, sent)
             if dryRun:
-                told = [deed if isinstance(deed, dict) else deed.to_json() for deed in deeds]
-                return {"dryRun": True, "verdict": "allow", "would": told}
+                planned = [deed if isinstance(deed, dict) else deed.to_json() for deed in deeds]
+                return {"dryRun": True, "verdict": "allow", "would": planned}
             if action == "broadcast":
-                results = [self._try(deed, f"{key}-{at}", sent) for at, deed in enumerate(deeds)]
+                results = [self._try(deed, f"{key}-{index}", sent) for index, deed in enumerate(deeds)]
                 return {"results": await asyncio.gather(*results)}
             return await self._do(deeds[0], key, sent)
         except ToolError as error:
@@ -268,11 +268,11 @@ class MessageDesk:
     async def _try(self, deed: Any, key: str, file: SentFile | None) -> dict[str, Any]:
         if isinstance(deed, dict):
             return deed
-        told = {"channel": deed.line.name, "to": deed.to}
+        target = {"channel": deed.line.name, "to": deed.to}
         try:
-            return {**told, "ok": True, "result": await self._do(deed, key, file)}
+            return {**target, "ok": True, "result": await self._do(deed, key, file)}
         except ToolError as error:
-            return {**told, "ok": False, "error": str(error)}
+            return {**target, "ok": False, "error": str(error)}
 
     async def _do(self, deed: Deed, key: str, file: SentFile | None) -> dict[str, Any]:
         if not deed.posts:
@@ -292,11 +292,11 @@ class MessageDesk:
         if deed.action in _CHANGES and id and await self._channels.talk.questions.shows(deed.line.name, id):
             raise ToolError("that message shows a question that waits; it stays as it is", code="denied")
         try:
-            told = await deed.line.channel.act(deed.action, deed.to, deed.params)
+            result = await deed.line.channel.act(deed.action, deed.to, deed.params)
         except (OSError, TimeoutError) as error:
             why = str(error) or type(error).__name__
             raise ToolError(f"nobody knows whether {deed.line.name} did it: {why}", code="uncertain") from None
-        return {"channel": deed.line.name, **({"to": deed.to} if deed.to else {}), **told}
+        return {"channel": deed.line.name, **({"to": deed.to} if deed.to else {}), **result}
 
 
 def _read_file(file: Mapping[str, Any]) -> SentFile:
@@ -366,17 +366,18 @@ def _has_fetched(card: Any, *, is_shown: bool = False) -> bool:
 def _read_buttons(rows: Any) -> tuple[tuple[Button, ...], ...]:
     """Return rows of buttons. None of them is a command: who presses it must not be made to say /approve."""
     try:
-        read = tuple(tuple(Button(str(each["text"]), str(each["callback_data"])) for each in row) for row in rows)
+        read = tuple(tuple(Button(str(button["text"]), str(button["callback_data"])) for button in row) for row in rows)
     except (KeyError, TypeError):
         raise ToolError("buttons are rows of {text, callback_data}", code="bad_arguments") from None
-    flat = [each for row in read for each in row]
-    for each in flat:
-        if not each.text.strip() or len(each.text) > _BUTTON_CHARS or not 0 < len(each.data.encode()) <= _DATA_BYTES:
-            most = f"{_BUTTON_CHARS} characters and {_DATA_BYTES} bytes of callback_data at most"
+    flat = [button for row in read for button in row]
+    for button in flat:
+        size = len(button.data.encode())
+        if not button.text.strip() or len(button.text) > _BUTTON_CHARS or not 0 < size <= _DATA_BYTES:
+            limits = f"{_BUTTON_CHARS} characters and {_DATA_BYTES} bytes of callback_data at most"
             raise ToolError(
-                f"the button {quote_short(each.text)} has too much or nothing; {most}", code="bad_arguments"
+                f"the button {quote_short(button.text)} has too much or nothing; {limits}", code="bad_arguments"
             )
-        if each.data.strip().startswith(("/", PRESSED)):
+        if button.data.strip().startswith(("/", PRESSED)):
             raise ToolError("callback_data cannot begin with a slash, or as buttons of ours do", code="denied")
     if len(flat) > _MAX_BUTTONS or not all(read):
         raise ToolError(f"{_MAX_BUTTONS} buttons are the most, and no row is empty", code="bad_arguments")
@@ -391,8 +392,8 @@ def _check_poll(params: Mapping[str, Any]) -> None:
     if not 2 <= len(set(words)) == len(words) <= _MAX_OPTIONS or not all(
         0 < len(each) <= _OPTION_CHARS for each in words
     ):
-        most = f"2 to {_MAX_OPTIONS} that differ, of {_OPTION_CHARS} characters at most"
-        raise ToolError(f"poll needs pollOption: {most}", code="bad_arguments")
+        limits = f"2 to {_MAX_OPTIONS} that differ, of {_OPTION_CHARS} characters at most"
+        raise ToolError(f"poll needs pollOption: {limits}", code="bad_arguments")
 
 
 def _read_words(params: Mapping[str, Any], name: str) -> str:

@@ -40,7 +40,7 @@ class FileIntake:
         self._name_folder = name_folder
 
     async def take_in(
-        self, channel: Channel, caller: Caller, message: HeardMessage, own: str | None, passed_on: str
+        self, channel: Channel, caller: Caller, message: HeardMessage, sender_source: str | None, passed_on: str
     ) -> tuple[Text | Image, ...]:
         """Return what came with a message as the model sees it; what cannot be had is said in its place.
 
@@ -48,40 +48,40 @@ class FileIntake:
         is not known to be the sender's.
         """
         parts = list[Text | Image]()
-        for at, each in enumerate(message.attachments[:_MAX_FILES]):
-            name, source = _to_name(each), passed_on if each.is_forwarded else own
+        for index, attachment in enumerate(message.attachments[:_MAX_FILES]):
+            name, source = _to_name(attachment), passed_on if attachment.is_forwarded else sender_source
             try:
-                async for part in self._take_one(channel, caller, message, at, passed_on):
+                async for part in self._take_one(channel, caller, message, index, passed_on):
                     parts.append(part if part.source else part._replace(source=source))
             except (ToolError, OSError) as error:
                 parts.append(Text(f"[{name} came with this message and could not be taken: {error}]", source))
         if (left := len(message.attachments) - _MAX_FILES) > 0:
-            parts.append(Text(f"[{left} more files came with this message; {_MAX_FILES} are taken]", own))
+            parts.append(Text(f"[{left} more files came with this message; {_MAX_FILES} are taken]", sender_source))
         return tuple(parts)
 
     async def _take_one(
-        self, channel: Channel, caller: Caller, message: HeardMessage, at: int, passed_on: str
+        self, channel: Channel, caller: Caller, message: HeardMessage, index: int, passed_on: str
     ) -> AsyncIterator[Text | Image]:
-        file, most = message.attachments[at], self._max_mb()
-        if file.size > most << 20:
-            raise ToolError(f"it has {file.size:,} bytes, and media.maxMb is {most}", code="too_large")
-        data = await channel.fetch(file, most << 20)
-        path = await self._keep(caller, message, at, data)
+        file, max_mb = message.attachments[index], self._max_mb()
+        if file.size > max_mb << 20:
+            raise ToolError(f"it has {file.size:,} bytes, and media.maxMb is {max_mb}", code="too_large")
+        data = await channel.fetch(file, max_mb << 20)
+        path = await self._keep(caller, message, index, data)
         yield Text(f"[{path} came with this message, {len(data):,} bytes]")
         if mime := Image.mime_of(data[:16]):
             if len(data) <= _PICTURE_BYTES:
                 yield Image(data, mime)
         elif file.mime.startswith(_SPOKEN):
             heard = await self._hear(data)
-            said = heard.text or "(nothing was understood)"
+            transcript = heard.text or "(nothing was understood)"
             what, source = ("voice message", None) if file.is_spoken else ("recording", passed_on)
-            yield Text(f"[transcript of a {what}, {heard.seconds:.0f} s]\n{said}", source)
+            yield Text(f"[transcript of a {what}, {heard.seconds:.0f} s]\n{transcript}", source)
 
-    async def _keep(self, caller: Caller, message: HeardMessage, at: int, data: bytes) -> str:
+    async def _keep(self, caller: Caller, message: HeardMessage, index: int, data: bytes) -> str:
         """Write a file where the caller's tools find it; the same one has the same place when it comes again."""
         workspace = self._open_workspace(caller)
         folder = self._name_folder(caller) or f"{FOLDER}/{caller.channel}-{_digest(message.chat)}"
-        path = f"{folder}/{_digest(message.id)}-{at}-{_to_name(message.attachments[at])}"
+        path = f"{folder}/{_digest(message.id)}-{index}-{_to_name(message.attachments[index])}"
         try:
             there = (await workspace.list(folder, most=_MAX_LISTED)).entries
         except ToolError as error:

@@ -247,8 +247,8 @@ class ChannelLine:
         log.warning("%s: nobody knows whether a message arrived (%s); it is not sent again", self.name, why)
         await self._end_post(kept, "uncertain", why)
 
-    async def _end_post(self, kept: KeptPost, state: PostState, told: str) -> None:
-        await self._store.move_post(kept.number, state, detail=told)
+    async def _end_post(self, kept: KeptPost, state: PostState, detail: str) -> None:
+        await self._store.move_post(kept.number, state, detail=detail)
         if kept.post.media and self._let_go is not None:
             await self._let_go(kept.post.media)
 

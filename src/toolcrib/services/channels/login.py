@@ -64,25 +64,25 @@ class ChannelLogins:
         """Check the credentials of a channel now, and tell as whom we are there; one that was ended begins again."""
         line = self._find_line(channel)
         is_ours = line is not None and isinstance(line.channel, Identified)
-        own = line.channel if line is not None and is_ours else self._channels.make(channel)
-        told = ""
+        client = line.channel if line is not None and is_ours else self._channels.make(channel)
+        identity = ""
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
-                if isinstance(own, Identified):
-                    told = await own.identify()
+                if isinstance(client, Identified):
+                    identity = await client.identify()
                 else:
-                    await _check(own)
-                if not is_ours and isinstance(own, SignedIn):
-                    await own.sign_out()
+                    await _check(client)
+                if not is_ours and isinstance(client, SignedIn):
+                    await client.sign_out()
         except (OSError, TimeoutError) as error:
             what = str(error) or f"it did not answer within {_CHECK_SECONDS:.0f} seconds"
             raise ToolError(f"{channel} cannot be reached: {what}", code="unavailable") from None
         finally:
             if not is_ours:
-                await own.close()
+                await client.close()
         if line is None and self._channels.is_open:
             self._channels.start(channel)
-        return {"channel": channel, "ok": True, "as": told}
+        return {"channel": channel, "ok": True, "as": identity}
 
     @rpc("channels.logout", clients="admin")
     async def logout(self, channel: LoginChannel) -> dict[str, Any]:
@@ -91,14 +91,14 @@ class ChannelLogins:
         if line is None and channel not in self._core.config.channels:
             known = ", ".join(self._core.config.channels) or "none"
             raise ToolError(f"no channel {channel!r} is configured; there are: {known}", code="not_found")
-        told = {"channel": channel, "loggedOut": await self._channels.stop(channel)}
+        outcome = {"channel": channel, "loggedOut": await self._channels.stop(channel)}
         await self._channels.store.forget_cursor(channel)
         if line is not None and isinstance(line.channel, SignedIn):
             try:
                 await line.channel.sign_out()
             except (ToolError, OSError) as error:
-                told["problem"] = f"its token may still hold: {error}"
-        return told
+                outcome["problem"] = f"its token may still hold: {error}"
+        return outcome
 
     def _find_line(self, name: str) -> ChannelLine | None:
         return next((line for line in self._channels.lines if line.name == name), None)

@@ -107,11 +107,11 @@ class ChannelTalk:
             return (replace(back, text=f"I do not know you yet. My owner can let you in with the code {guest.code}."),)
         try:
             if self.is_command(message) and (
-                said := await self.questions.read_button(guest.caller, message.pressed)
+                command := await self.questions.read_button(guest.caller, message.pressed)
                 if message.pressed
                 else message.text.strip()
             ):
-                return self._cut(back, await self._obey(guest.caller, said), channel.abilities)
+                return self._cut(back, await self._obey(guest.caller, command), channel.abilities)
         finally:  # so that a command answers nothing that is shown with it
             await self.questions.note_place(guest.caller, message)
         if message.pressed:  # a button of `message`: its data is what was said
@@ -157,7 +157,7 @@ class ChannelTalk:
 
     def list_invitations(self, name: str) -> list[dict[str, str]]:
         """Return the chats that somebody invites to, and why they were not joined."""
-        found = ((chat, told) for (channel, chat), told in self.invitations.items() if channel == name)
+        found = ((chat, waiting) for (channel, chat), waiting in self.invitations.items() if channel == name)
         return [{"chat": chat, "sender": sender, "problem": why} for chat, (sender, why) in found]
 
     async def _keep_place(self, session: str, place: ChatPlace) -> None:
@@ -182,8 +182,8 @@ class ChannelTalk:
     def list_here(self, caller: Caller) -> tuple[str, ...]:
         """Return what the chat that a caller is answered in may be called, its own id first."""
         place, who = self.find_place(caller), caller.sender
-        said = (place.chat, place.thread) if place else ()
-        known = (*said, caller.group) if caller.group or who is None else (*said, who.id, who.e164)
+        place_ids = (place.chat, place.thread) if place else ()
+        known = (*place_ids, caller.group) if caller.group or who is None else (*place_ids, who.id, who.e164)
         return tuple(dict.fromkeys(each for each in known if each))
 
     def find_origin(self, question: Question) -> tuple[str, Post] | None:
@@ -198,15 +198,15 @@ class ChannelTalk:
 
     async def _take_turn(self, name: str, channel: Channel, caller: Caller, kept: KeptMessage) -> str:
         """Return the answer of a turn; one that a restart has ended goes on."""
-        said, why = await self._write_message(name, channel, caller, kept.message), ""
+        message, why = await self._write_message(name, channel, caller, kept.message), ""
         for key in (f"heard-{kept.number}", f"heard-{kept.number}-again"):
-            begun = await self._chats.begin(caller, TurnRequest(message=said, caller=caller), key)
+            begun = await self._chats.begin(caller, TurnRequest(message=message, caller=caller), key)
             if not isinstance(begun, Past):
                 end = await self._chats.wait_for_end(begun[0])
                 return end.text if end is not None else f"That did not work: {begun[0].error()}"
             if begun.end.reason == "done":
                 return begun.end.text
-            said, why = Message(role="user", content=(Text(_GO_ON),)), begun.error
+            message, why = Message(role="user", content=(Text(_GO_ON),)), begun.error
         return f"That did not work: {why}"
 
     async def _write_message(self, name: str, channel: Channel, caller: Caller, message: HeardMessage) -> Message:
@@ -240,8 +240,8 @@ class ChannelTalk:
 
     # Commands
 
-    async def _obey(self, caller: Caller, said: str) -> str:
-        found = _COMMAND.fullmatch(said)
+    async def _obey(self, caller: Caller, text: str) -> str:
+        found = _COMMAND.fullmatch(text)
         if found is None or found[1] not in self._commands:
             raise ToolError(f"that is none of my commands: {_HELP}", code="bad_arguments")
         rest = (found[2] or "").strip().partition("\n")[0]  # a letter says more
@@ -251,14 +251,14 @@ class ChannelTalk:
         return _HELP
 
     async def _tell_status(self, caller: Caller, rest: str) -> str:
-        told = await self._sessions.status(caller, caller.session or "")
-        running = "at work" if told["running"] else "idle"
+        status = await self._sessions.status(caller, caller.session or "")
+        running = "at work" if status["running"] else "idle"
         running += f". {OWNER_IS_ASKED}" if self._approvals.waits_in(caller.session or "") else ""
-        return f"{told['model'] or 'no model'}, {told['messages']} messages, {told['tokens']} tokens, {running}"
+        return f"{status['model'] or 'no model'}, {status['messages']} messages, {status['tokens']} tokens, {running}"
 
     async def _stop(self, caller: Caller, rest: str) -> str:
-        told = await self._chats.abort(caller, caller.session or "main")
-        return "stopped" if told["aborted"] else "nothing runs here"
+        outcome = await self._chats.abort(caller, caller.session or "main")
+        return "stopped" if outcome["aborted"] else "nothing runs here"
 
     async def _begin_anew(self, caller: Caller, rest: str) -> str:
         if caller.group is not None and not self._core.is_owner(caller):
@@ -273,8 +273,8 @@ class ChannelTalk:
         verdict, tools = belt.verdicts.get(rest.lower()), belt.catalog.tools
         if verdict is None:
             return f"there is no tool {strip_to_line(rest)[:_NAME_CHARS]!r}" if rest else "say which: /why TOOL"
-        told = {"tools": [verdict_json(verdict, tools[verdict.tool])]}
-        row = (await self._core.find(CurrentVerdicts).apply(belt.caller, told, tools))["tools"][0]
+        report = {"tools": [verdict_json(verdict, tools[verdict.tool])]}
+        row = (await self._core.find(CurrentVerdicts).apply(belt.caller, report, tools))["tools"][0]
         remedy = f"; {row['remedy']}" if row["remedy"] and self._core.is_owner(caller) else ""
         return f"{verdict.tool}: {row['decision']}. {row['reason']}{remedy}"
 
@@ -305,14 +305,14 @@ class ChannelTalk:
         if answer != "no":
             await self.questions.check_shown(caller, id)
         try:
-            told = await self._approvals.answer(caller, id, answer, **how)
+            question = await self._approvals.answer(caller, id, answer, **how)
         except ToolError as error:
             if caller.group is None or error.code != "settled":
                 raise
             raise ToolError(
                 "that question is settled already", code="settled"
             ) from None  # by whom, a group is not told
-        return told["state"] if caller.group is not None else f"{told['tool']}: {told['state']}"
+        return question["state"] if caller.group is not None else f"{question['tool']}: {question['state']}"
 
 
 def _whose(caller: Caller) -> tuple[str | None, ...]:
@@ -321,12 +321,12 @@ def _whose(caller: Caller) -> tuple[str | None, ...]:
     return caller.channel, caller.group, who.id, who.e164
 
 
-def split_text(text: str, longest: int) -> list[str]:
+def split_text(text: str, max_chars: int) -> list[str]:
     """Return a text in pieces of at most so many characters, cut at paragraphs, else at lines, else at words."""
     pieces, rest = list[str](), text.strip()
-    while len(rest) > longest:
-        head = rest[: longest + 1]
-        at = next((found for mark in ("\n\n", "\n", " ") if (found := head.rfind(mark)) > longest // 4), longest)
-        pieces.append(rest[:at].rstrip())
-        rest = rest[at:].lstrip()
+    while len(rest) > max_chars:
+        head = rest[: max_chars + 1]
+        end = next((found for mark in ("\n\n", "\n", " ") if (found := head.rfind(mark)) > max_chars // 4), max_chars)
+        pieces.append(rest[:end].rstrip())
+        rest = rest[end:].lstrip()
     return [*pieces, rest] if rest else pieces

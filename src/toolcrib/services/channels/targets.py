@@ -71,8 +71,8 @@ def take_target(action: str, params: Mapping[str, Any], current: str = "") -> tu
     if not needs_target(action):
         return "", {key: value for key, value in apply_target(action, params).items() if key != "target"}
     names = ("target", "to", "channelId", *_CHAT_NAMES)
-    said = next((str(params[name]).strip() for name in names if str(params.get(name) or "").strip()), "")
-    target = said or current
+    given = next((str(params[name]).strip() for name in names if str(params.get(name) or "").strip()), "")
+    target = given or current
     if not target:
         raise ToolError(f"{action} needs a target: the id of a chat", code="bad_arguments")
     if not target.isprintable() or " " in target or target == "*" or len(target) > _TARGET_CHARS:

@@ -42,17 +42,17 @@ class WebchatChannel:
         lines = await self._sessions.lines(post.chat)
         if any(isinstance(line.body, Said) and line.body.message.by == key for line in lines):
             return key
-        at = time.time()
+        timestamp = time.time()
         # whoever had it sent: in this session it is no word of the model's own
         words = Text(post.text, f"message:{WEBCHAT}")
-        await self._host.add(post.chat, Said(Message(role="assistant", content=(words,), at=at, by=key)))
-        tell_answer(self._bus, key, post.chat, post.text, at)
+        await self._host.add(post.chat, Said(Message(role="assistant", content=(words,), at=timestamp, by=key)))
+        tell_answer(self._bus, key, post.chat, post.text, timestamp)
         return key
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         raise refuse_action(WEBCHAT, action, self.abilities)
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         raise ToolError("files of a webchat come with its messages", code="unsupported")
 
     async def show_typing(self, chat: str, thread: str, /) -> None:
