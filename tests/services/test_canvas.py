@@ -73,6 +73,6 @@ async def test_a_viewer_who_is_too_slow_is_let_go() -> None:
     assert viewer is not None
     for n in range(1_000):
         canvas.tell(str(n))
-    assert viewer.told.get_nowait() is None
+    assert viewer.unsent.get_nowait() is None
     more = [canvases_of(Told()).enter(canvas, 0) for _ in range(30)]
     assert sum(each is not None for each in more) == 15

@@ -371,7 +371,7 @@ class Approvals:
         once = escape(explain_once(says) or can_lend(call, binding) or "")
         prefixes = approval.prefix_digests(caller, call, binding, line) if line and not once else []
         # whoever says yes for a time says it to the call, whatever it finds in the file the next time
-        own = approval.lasting_digest(caller, call, binding, self._terms.source_of(call.name))
+        exact = approval.lasting_digest(caller, call, binding, self._terms.source_of(call.name))
         lasting = [(self._redact(f"every call that begins with {quote(first)}"), each) for first, each in prefixes]
         always = "" if once else spell_always(caller, call, [first for first, _ in prefixes] if line else None)
         return approval.Question(
@@ -390,7 +390,7 @@ class Approvals:
             says=says,
             mark=token_hex(8),
             always=always if self._redact(always) == always else "",  # no secret is proposed for a file
-            lasting=() if once else tuple(approval.Lasting(*each) for each in [("exactly this call", own), *lasting]),
+            lasting=() if once else tuple(approval.Lasting(*each) for each in [("exactly this call", exact), *lasting]),
         )
 
     async def _choose_question(self, asked: approval.Question) -> approval.Question:

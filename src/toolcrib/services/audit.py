@@ -81,8 +81,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a door shows it."""
-        told = asdict(self)
-        return {"rows": told.pop("count"), **told}
+        report = asdict(self)
+        return {"rows": report.pop("count"), **report}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +151,19 @@ class Audit:
         Only those since a time, of a sender (`id:7`), and with this `session`, `tool` and `decision`.
         """
         found: list[dict[str, Any]] = []
-        async for told, _ in self._walk(_END):
-            if told is None:
+        async for call, _ in self._walk(_END):
+            if call is None:
                 continue
-            if len(found) >= most or told["at"] < since:
+            if len(found) >= most or call["at"] < since:
                 break
-            if _matches(told, sender, wanted):
-                found.append(told)
+            if _matches(call, sender, wanted):
+                found.append(call)
         return found[::-1]
 
     async def find_call(self, row: int) -> dict[str, Any] | None:
         """Return the call that a row decides, None where it decides none."""
-        async for told, at in self._walk(row + 1):
-            return told if told is not None and at == row else None
+        async for call, number in self._walk(row + 1):
+            return call if call is not None and number == row else None
         return None
 
     async def _walk(self, before: int) -> AsyncIterator[tuple[dict[str, Any] | None, int]]:
@@ -211,19 +211,19 @@ class Audit:
         """Search the record: the latest calls first, and `next` where more may follow; ask for it as `before`."""
         found, wanted, words = list[dict[str, Any]](), query.select(), query.text.lower()
         scanned = 0
-        async for told, at in self._walk(query.before or _END):
-            if told is None:
+        async for call, row in self._walk(query.before or _END):
+            if call is None:
                 scanned += 1
                 if scanned >= _SEARCHED_PAGES:
-                    return {"calls": found, "next": at}
+                    return {"calls": found, "next": row}
                 continue
-            if told["at"] < query.since:
+            if call["at"] < query.since:
                 break
-            text = orjson.dumps(told).decode().lower() if words else ""
-            if _matches(told, query.sender, wanted) and words in text:
-                found.append(told)
+            text = orjson.dumps(call).decode().lower() if words else ""
+            if _matches(call, query.sender, wanted) and words in text:
+                found.append(call)
                 if len(found) == query.limit:
-                    return {"calls": found, "next": at}
+                    return {"calls": found, "next": row}
         return {"calls": found, "next": None}
 
     @rpc("audit.verify", clients="admin")
@@ -395,11 +395,11 @@ def _rows(first: int, last: int) -> str:
 def _read(row: Row) -> tuple[str, Mapping[str, Any]]:
     """Return the kind and the body of a row; what cannot be read has no kind."""
     try:
-        told = orjson.loads(row.text)
+        entry = orjson.loads(row.text)
     except ValueError:
         return "", {}
-    body = told.get("body") if isinstance(told, dict) else None
-    return (str(told.get("kind")), body) if isinstance(body, dict) else ("", {})
+    body = entry.get("body") if isinstance(entry, dict) else None
+    return (str(entry.get("kind")), body) if isinstance(body, dict) else ("", {})
 
 
 def _call_key(body: Mapping[str, Any]) -> str:
@@ -452,8 +452,8 @@ def _note_later(later: dict[str, dict[str, Any]], kind: str, body: Mapping[str, 
         later.setdefault(key, {})[kind] = body
 
 
-def _matches(told: Mapping[str, Any], sender: str, wanted: Mapping[str, str]) -> bool:
-    return all(value in ("", told[key]) for key, value in wanted.items()) and _is_by(told["caller"], sender)
+def _matches(call: Mapping[str, Any], sender: str, wanted: Mapping[str, str]) -> bool:
+    return all(value in ("", call[key]) for key, value in wanted.items()) and _is_by(call["caller"], sender)
 
 
 def _is_by(caller: Mapping[str, Any], sender: str) -> bool:
@@ -464,9 +464,9 @@ def _is_by(caller: Mapping[str, Any], sender: str) -> bool:
     return not sender or (is_there and (own.get(key.kind) == value if key.kind else value in own.values()))
 
 
-def _rank(said: Mapping[str, Any]) -> int:
+def _rank(decision: Mapping[str, Any]) -> int:
     """Return how strict a word is; one that only rewrites decides nothing."""
-    return {"allow": 1, "ask": 2, "deny": 3}.get(str(said.get("decision")), 0)
+    return {"allow": 1, "ask": 2, "deny": 3}.get(str(decision.get("decision")), 0)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -165,9 +165,9 @@ class Browser:
             raise ToolError("no call of browser was permitted under this key", code="denied")
         if node is not None:
             return await self._answer_there(caller, node, method, path, args or {})
-        told = await self._answer(caller, method, path, args or {}, profile)
-        shown = f"web:{told['url']}" if told.get("url") else "" if path.rstrip("/") in _OWN_WORDS else "browser"
-        return {**told, "sources": [shown]} if shown else told
+        answer = await self._answer(caller, method, path, args or {}, profile)
+        shown = f"web:{answer['url']}" if answer.get("url") else "" if path.rstrip("/") in _OWN_WORDS else "browser"
+        return {**answer, "sources": [shown]} if shown else answer
 
     @rpc("browser.permit", clients="write", why="owner")
     async def permit_preview(self, caller: Caller, origin: Annotated[str, Field(max_length=64)]) -> dict[str, Any]:
@@ -260,26 +260,26 @@ class Browser:
         action, index = args.get("action"), args.get("index")
         if action == "new":
             return await self._use(caller, "open", {"targetUrl": "about:blank", **args})
-        told = await self._use(caller, "tabs", {})
+        listing = await self._use(caller, "tabs", {})
         if action == "list":
-            return told
+            return listing
         if action not in ("close", "select"):
             raise ToolError("an action on tabs is list, new, close or select", code="bad_arguments")
-        if index is not None and (not isinstance(index, int) or not 0 <= index < len(told["tabs"])):
-            raise ToolError(f"there is no tab at {str(index)[:64]}; there are {len(told['tabs'])}", code="not_found")
-        at = {} if index is None else {"targetId": told["tabs"][index]["targetId"]}
-        return await self._use(caller, "focus" if action == "select" else "close", {**args, **at})
+        if index is not None and (not isinstance(index, int) or not 0 <= index < len(listing["tabs"])):
+            raise ToolError(f"there is no tab at {str(index)[:64]}; there are {len(listing['tabs'])}", code="not_found")
+        target = {} if index is None else {"targetId": listing["tabs"][index]["targetId"]}
+        return await self._use(caller, "focus" if action == "select" else "close", {**args, **target})
 
     async def _answer_there(
         self, caller: Caller, node: str, method: str, path: str, args: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Have a node do it, in pages of this session's own; `source` says that all of it is the node's word."""
-        said = args.get("timeoutMs")
-        seconds = _FAR_SECONDS + (min(max(said, 0), _MAX_MS) / 1000 if isinstance(said, (int, float)) else 0)
+        timeout = args.get("timeoutMs")
+        seconds = _FAR_SECONDS + (min(max(timeout, 0), _MAX_MS) / 1000 if isinstance(timeout, (int, float)) else 0)
         params = {"method": method, "path": path, "query" if method == "GET" else "body": dict(args)}
         session = f"{self._profile_of(caller)} {self._key_of(caller)!r}"
-        there, told = await self._nodes.ask_able(node, _TOOL, BROWSE, params | {"session": session}, seconds)
-        return _read_proxied(told, there.shown) | {"source": there.source}
+        there, answer = await self._nodes.ask_able(node, _TOOL, BROWSE, params | {"session": session}, seconds)
+        return _read_proxied(answer, there.shown) | {"source": there.source}
 
     async def _use(self, caller: Caller, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
         if not self._core.config.browser.enabled:
@@ -342,12 +342,12 @@ class Browser:
                     log.exception("pages that nobody used could not be closed")
 
 
-def _read_proxied(told: Any, node: str) -> dict[str, Any]:
+def _read_proxied(answer: Any, node: str) -> dict[str, Any]:
     """Return what a node's browser answers, with the file that it may have put beside it; ToolError for nonsense."""
-    result = told.get("result") if isinstance(told, Mapping) else None
+    result = answer.get("result") if isinstance(answer, Mapping) else None
     if not isinstance(result, Mapping) or any(not isinstance(result.get(key, ""), str) for key in _WORDS):
         raise ToolError(f"{node} answered what no browser says", code="failed")
-    files = told.get("files")
+    files = answer.get("files")
     beside = files[0] if isinstance(files, list) and files and isinstance(files[0], Mapping) else {}
     dialogs = [each for each in result.get("dialogs") or () if isinstance(each, Mapping) and "message" in each]
     taken = {"base64": beside["base64"]} if isinstance(beside.get("base64"), str) else {}

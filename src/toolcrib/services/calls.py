@@ -217,22 +217,22 @@ class PendingCalls:
         by = name_of(caller)
         found = [each for each in await self._store.select(handle=handle) if self._is_right(caller, each)]
         found = [each for each in found if session in ("", each.session)]
-        own = [each for each in found if self._is_theirs(each.asker, caller)] or found
-        waiting = [each for each in own if each.state == "waiting"]
+        candidates = [each for each in found if self._is_theirs(each.asker, caller)] or found
+        waiting = [each for each in candidates if each.state == "waiting"]
         if len(waiting) > 1:
             places = ", ".join(each.session or "no session" for each in waiting[:8])
             raise ToolError(
                 f"several calls wait under {handle!r}; say in which session: {places}", code="bad_arguments"
             )
         if not waiting:
-            if own and mark and (own[0].mark, own[0].by) == (mark, by):
-                return own[0], None
-            raise _explain_refusal(handle, own, self._now())
+            if candidates and mark and (candidates[0].mark, candidates[0].by) == (mark, by):
+                return candidates[0], None
+            raise _explain_refusal(handle, candidates, self._now())
         pending = waiting[0]
         if is_far and result.status == "ok" and not self._has_output(pending.call.name):
             result = result._replace(details=None)
-        said = {"by": by, "mark": mark, "result": self._to_plain(result)}
-        if not await self._store.settle(pending.key, "completed", of=_WAITING, now=self._now(), **said):
+        outcome = {"by": by, "mark": mark, "result": self._to_plain(result)}
+        if not await self._store.settle(pending.key, "completed", of=_WAITING, now=self._now(), **outcome):
             raise _explain_refusal(handle, [await self._store.find(pending.key) or pending], self._now())
         if (writing := self._record.write(Completed(pending.call, pending.call.name, handle, by))) is not None:
             await writing
@@ -268,8 +268,8 @@ class PendingCalls:
         result = Result.error(result.plain_text or "failed") if isError else result._replace(details=structured)
         result = attribute(result, (source_of_client(caller),))
         pending, read = await self.finish(caller, handle, result, session=sessionKey, mark=idempotencyKey, is_far=True)
-        told = {**pending.to_json(), "state": "completed"}
-        return told if read is None else {**told, "result": read.to_json()}
+        report = {**pending.to_json(), "state": "completed"}
+        return report if read is None else {**report, "result": read.to_json()}
 
     # steps
 
@@ -284,13 +284,13 @@ class PendingCalls:
             raise ToolError("a call is completed with what came of it, and that is not pending", code="bad_arguments")
         try:
             cleared = result if self._redact is None else redact_result(result, self._redact)
-            said: dict[str, Any] = to_jsonable_python(cleared.to_json())
-            size = len(orjson.dumps(said))
+            plain: dict[str, Any] = to_jsonable_python(cleared.to_json())
+            size = len(orjson.dumps(plain))
         except (PydanticSerializationError, TypeError, ValueError) as error:
             raise ToolError(f"the result has no form in JSON: {error}", code="bad_arguments") from error
         if size > _RESULT_BYTES:
             raise ToolError(f"a result is at most {_RESULT_BYTES:,} bytes, not {size:,}", code="too_large")
-        return said
+        return plain
 
 
 def source_of_client(caller: Caller) -> str:

@@ -48,7 +48,7 @@ log = logging.getLogger("toolcrib")
 CanvasKind = Literal["", "html", "file", "url", "a2ui"]
 _Opener = tuple[str, Mapping[str, Any]]
 
-_MAX_CANVASES, _MAX_VIEWERS, _MAX_TOLD = 64, 16, 256  # in all; of one canvas; that a viewer has not been told yet
+_MAX_CANVASES, _MAX_VIEWERS, _MAX_UNSENT = 64, 16, 256  # in all; of one canvas; that a viewer has not been told yet
 _MAX_HTML_CHARS, _MAX_MESSAGES, _MAX_FILE_BYTES, _MAX_WATCHED = 2_000_000, 5_000, 16 << 20, 128
 _ACTION_CHARS, _MAX_ACTIONS, _ACTION_SECONDS = 16_000, 20, 60.0
 _EVAL_SECONDS, _NODE_MS = 10.0, 30_000
@@ -77,15 +77,15 @@ class Viewer:
     """Somebody who looks at a canvas: `told` is what has not been sent yet; None ends it."""
 
     def __init__(self) -> None:
-        self.told = asyncio.Queue[str | None](_MAX_TOLD)
+        self.unsent = asyncio.Queue[str | None](_MAX_UNSENT)
 
     def tell(self, text: str | None) -> None:
         """Have something sent; who is too slow for that is let go, and comes back."""
-        if self.told.full() or text is None:
-            while not self.told.empty():
-                self.told.get_nowait()
+        if self.unsent.full() or text is None:
+            while not self.unsent.empty():
+                self.unsent.get_nowait()
             text = None
-        self.told.put_nowait(text)
+        self.unsent.put_nowait(text)
 
 
 @dataclass(slots=True, eq=False)
@@ -207,8 +207,8 @@ class Canvases:
             what = "nobody would see a canvas here: no node has one, and no gateway runs"
             raise ToolError(f"{what}; start one with `toolcrib gateway`", code="unavailable")
         payload = await self._perform_here(canvas, command, given)
-        said = {"source": _HERE} if command in _LOOKS else {}
-        return {**said, "url": self._address(canvas), "payload": payload}
+        source = {"source": _HERE} if command in _LOOKS else {}
+        return {**source, "url": self._address(canvas), "payload": payload}
 
     async def _perform_there(
         self, caller: Caller, call: str, node: Node, canvas: Canvas, command: str, given: dict[str, Any]
@@ -221,11 +221,11 @@ class Canvases:
             given = {key: value for key, value in given.items() if key == "placement"}
             given["url"] = self._address(canvas, node.address)
         self._at_nodes[node.id] = canvas
-        told = await self._nodes.perform(caller, call, node.id, command, JsonObject(given), _NODE_MS)
+        answer = await self._nodes.perform(caller, call, node.id, command, JsonObject(given), _NODE_MS)
         return (
-            {name: told[name] for name in ("source", "node", "payload")}
+            {name: answer[name] for name in ("source", "node", "payload")}
             if command in _LOOKS
-            else {"node": told["node"]}
+            else {"node": answer["node"]}
         )
 
     async def _perform_here(self, canvas: Canvas, command: str, given: Mapping[str, Any]) -> Any:
@@ -331,10 +331,10 @@ class Canvases:
     def hear(self, canvas: Canvas, text: str) -> dict[str, Any] | None:
         """Take what a page tells; return what somebody did there, for `take_action`, None when that was all."""
         try:
-            told = orjson.loads(text)
+            message = orjson.loads(text)
         except ValueError:
             return None
-        match told:
+        match message:
             case {"evaluated": {"id": str(id), "ok": bool(ok), "value": str(value)}}:
                 answer = canvas.answers.get(id)
                 if answer is not None and not answer.done():
@@ -379,8 +379,8 @@ class Canvases:
             return False
         canvas.acted.append(now)
         words = Text(shorten(orjson.dumps(dict(action), option=orjson.OPT_INDENT_2).decode(), _ACTION_CHARS), source)
-        said = (Text("The user did this in the canvas of this session:\n"), *fence_outside([words]))
-        message, who = Message(role="user", content=said), replace(canvas.caller, provider=None, model=None)
+        content = (Text("The user did this in the canvas of this session:\n"), *fence_outside([words]))
+        message, who = Message(role="user", content=content), replace(canvas.caller, provider=None, model=None)
         if who.group or kind_from_key(who.session or "") == "group":  # where everybody is told the address
             who = replace(who, owner=False, sender=None)
         try:
@@ -411,12 +411,12 @@ class Canvases:
 
     # helpers
 
-    async def _hear_node(self, node: Node, told: Mapping[str, Any]) -> bool:
+    async def _hear_node(self, node: Node, event: Mapping[str, Any]) -> bool:
         """Take what somebody did in a canvas on a node; only the session that shows one there is told."""
         canvas = self._at_nodes.get(node.id)
         if canvas is None or canvas not in self._open_now:
             return False
-        action = {"id": str(told.get("key") or token_hex(8)), "message": str(told.get("message") or "")}
+        action = {"id": str(event.get("key") or token_hex(8)), "message": str(event.get("message") or "")}
         return await self.take_action(canvas, action, node.source)
 
     def _open(self, caller: Caller) -> Canvas:

@@ -113,13 +113,13 @@ class Chats:
                 raise ToolError(f"there is no run {escape(runId[:64])!r} in this session", code="not_found")
             end = {"runId": runId, "events": [event_json(past.end)], "after": after + 1, "done": True}
             return end | describe_sources(past.sources)
-        run, told, size = next((each for each in found if each.ended is None), found[-1]), list[Any](), 0
+        run, page_events, size = next((each for each in found if each.ended is None), found[-1]), list[Any](), 0
         times, is_done = list[int](), True
         reader = run.turn.subscribe(after)
         try:
             async for event in reader:
                 line = event_line(self._judge_start(run, event))
-                told.append(orjson.loads(line))
+                page_events.append(orjson.loads(line))
                 times.append(int(reader.time * 1000))
                 run.note_sources(event)
                 size += len(line)
@@ -129,10 +129,10 @@ class Chats:
                     is_done = False
                     break
             else:
-                told.append(event_json(await run.turn.end()))
+                page_events.append(event_json(await run.turn.end()))
         except CribError as error:
-            told.append(event_json(events.TurnFinished("error", sentence=str(error))))
-        page = {"runId": run.id, "events": told, "times": times, "after": reader.number, "done": is_done}
+            page_events.append(event_json(events.TurnFinished("error", sentence=str(error))))
+        page = {"runId": run.id, "events": page_events, "times": times, "after": reader.number, "done": is_done}
         return page | await self.describe_sources(run)
 
     async def describe_sources(self, run: ChatRun) -> dict[str, Any]:
@@ -159,11 +159,11 @@ class Chats:
         refuse_delivery(query)
         placed = self.place(caller, query.sessionKey or "main", query.agentId)
         timeout_ms = None if query.timeout is None else query.timeout * 1000
-        said = ChatQuery(
+        chat_query = ChatQuery(
             message=query.message, idempotencyKey=query.idempotencyKey, timeoutMs=timeout_ms,
             attachments=query.attachments, outside=query.outside,
         )  # fmt: skip
-        found = await self._begin(caller, placed, await self._voice.write_down(said))
+        found = await self._begin(caller, placed, await self._voice.write_down(chat_query))
         if isinstance(found, Past):
             return found.to_json(query.idempotencyKey)
         run, _ = found
@@ -172,9 +172,10 @@ class Chats:
         end = await self.wait_for_end(run)
         if end is None:
             return {"runId": run.id, "status": "error", "summary": run.error()}
-        told = {"payloads": [{"text": end.text}], "meta": {"steps": end.steps, "cost": end.cost, "reason": end.reason}}
+        meta = {"steps": end.steps, "cost": end.cost, "reason": end.reason}
+        result = {"payloads": [{"text": end.text}], "meta": meta}
         sources = await self.describe_sources(run)
-        return {"runId": run.id, "status": "ok", "summary": "completed", "result": told} | sources
+        return {"runId": run.id, "status": "ok", "summary": "completed", "result": result} | sources
 
     @rpc("agent.wait", clients="write", shared=True, why="own")
     async def wait(
@@ -216,35 +217,36 @@ class Chats:
         Returns the sessions in which one goes on.
         """
         asked, resumed = defaultdict[str, dict[str, Caller]](dict), set[str]()  # by session and by call
-        for each in left:
-            if each.asker is not None and each.asker.session and not each.asker.parents:
-                asked[each.asker.session][each.key] = each.asker
+        for pending in left:
+            if pending.asker is not None and pending.asker.session and not pending.asker.parents:
+                asked[pending.asker.session][pending.key] = pending.asker
         for session, callers in asked.items():
-            said = await self._read_unended(session)
-            caller = next((callers[call.key] for call in said[-1].calls if call.key in callers), None) if said else None
-            whose, hash, key = said[0].by.partition("#") if said else ("", "", "")
+            messages = await self._read_unended(session)
+            last_calls = messages[-1].calls if messages else ()
+            caller = next((callers[call.key] for call in last_calls if call.key in callers), None)
+            whose, hash, key = messages[0].by.partition("#") if messages else ("", "", "")
             bounds = await rebind(session) if key.endswith(_BOUND) else ()
             if caller is None or await self._revocations.explain(caller):
                 continue
             if hash and bounds is not None and not key.endswith(_ALONE):
                 named = (caller.provider, caller.model) if self._is_owner(caller) else ()
-                model = ":".join(filter(None, named))
-                request = TurnRequest(message=said[0], caller=caller, model=model or None, resumes=True, bounds=bounds)
+                model = ":".join(filter(None, named)) or None
+                request = TurnRequest(message=messages[0], caller=caller, model=model, resumes=True, bounds=bounds)
                 person = self._count_as(caller)
                 await self._starting[person == _OWNER].acquire()
-                self._start((whose, key.removesuffix(_BOUND)), request, said[0].by, person)
+                self._start((whose, key.removesuffix(_BOUND)), request, messages[0].by, person)
                 resumed.add(session)
         return resumed
 
     async def _read_unended(self, session: str) -> list[Message]:
         """Return what was said and replied in the last turn of a session, nothing when it ended."""
-        said = list[Message]()
+        messages = list[Message]()
         for line in await self._store.lines(session):
             if isinstance(line.body, Ended) or _begins_run(line.body):  # one that was killed has no end
-                said.clear()
+                messages.clear()
             if isinstance(line.body, Said) and line.body.message.role != "tool":
-                said.append(line.body.message)
-        return said
+                messages.append(line.body.message)
+        return messages
 
     def leave(self, sessions: Collection[str]) -> None:
         """Leave the turns of these sessions as they are, for whoever comes next to go on with them."""
@@ -267,8 +269,8 @@ class Chats:
 
     async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | Past":
         limits = None if not query.timeoutMs else Limits(seconds=query.timeoutMs / 1000)
-        said = TurnRequest(message=to_message(query), caller=placed, limits=limits, asked_model=query.model)
-        return await self.begin(caller, said, query.idempotencyKey)
+        request = TurnRequest(message=to_message(query), caller=placed, limits=limits, asked_model=query.model)
+        return await self.begin(caller, request, query.idempotencyKey)
 
     def _judge_start(self, run: ChatRun, event: events.Event) -> events.Event:
         if isinstance(event, events.ToolStarted) and event.verdict is not None:
@@ -324,8 +326,8 @@ class Chats:
 
     def _check_room(self, person: str) -> None:
         if person != _OWNER and sum(run.ended is None for run in self._list_of(person).values()) >= _MAX_RUNS:
-            told = f"{_MAX_RUNS} runs of whoever asks go on or wait already; wait until one has ended"
-            raise ToolError(told, code="unavailable")
+            problem = f"{_MAX_RUNS} runs of whoever asks go on or wait already; wait until one has ended"
+            raise ToolError(problem, code="unavailable")
 
     def _list_of(self, person: str) -> "dict[tuple[str, str], ChatRun]":
         return {known: run for known, run in self._runs.items() if run.person == person}

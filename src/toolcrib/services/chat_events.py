@@ -41,8 +41,8 @@ class Teller:
             case events.ToolProgress(call=call, partial=partial):
                 self._agent("tool", {"phase": "update", **_call(call), "partialResult": partial.to_json()})
             case events.ToolFinished(call=call, result=result):
-                told = {"isError": result.status == "error", "result": result.to_json()}
-                self._agent("tool", {"phase": "result", **_call(call), **told})
+                outcome = {"isError": result.status == "error", "result": result.to_json()}
+                self._agent("tool", {"phase": "result", **_call(call), **outcome})
 
     def _tell_text(self) -> None:
         """Tell the answer so far, where something has come since it was last told."""
@@ -65,19 +65,19 @@ class Teller:
 
     def _agent(self, stream: str, data: dict[str, Any]) -> None:
         self._agent_seq += 1
-        told = {"runId": self._run.id, "seq": self._agent_seq, "stream": stream, "ts": to_ms(self._now()), "data": data}
-        self._bus.publish("agent", told | {"sessionKey": self._run.session}, self._run.session)
+        payload = {"runId": self._run.id, "seq": self._agent_seq, "stream": stream, "ts": to_ms(self._now())}
+        self._bus.publish("agent", {**payload, "data": data, "sessionKey": self._run.session}, self._run.session)
 
     def _chat(self, state: str, **more: Any) -> None:
         self._chat_seq += 1
-        told = {"runId": self._run.id, "sessionKey": self._run.session, "seq": self._chat_seq, "state": state, **more}
-        self._bus.publish("chat", told, self._run.session)
+        payload = {"runId": self._run.id, "sessionKey": self._run.session, "seq": self._chat_seq, "state": state}
+        self._bus.publish("chat", {**payload, **more}, self._run.session)
 
 
-def tell_answer(bus: Bus, run: str, session: str, text: str, at: float) -> None:
+def tell_answer(bus: Bus, run: str, session: str, text: str, timestamp: float) -> None:
     """Tell what was said in a session by a run that nobody followed."""
-    told = {"runId": run, "sessionKey": session, "seq": 1, "state": "final", "message": _assistant(text, at)}
-    bus.publish("chat", told, session)
+    payload = {"runId": run, "sessionKey": session, "seq": 1, "state": "final", "message": _assistant(text, timestamp)}
+    bus.publish("chat", payload, session)
 
 
 def _assistant(text: str, at: float) -> dict[str, Any]:

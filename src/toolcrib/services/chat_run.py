@@ -195,8 +195,8 @@ def to_message(query: ChatQuery) -> Message:
 
 def _read_picture(given: Mapping[str, Any]) -> Image:
     """Return the picture that is sent with a message: `content` in base64, or a data: address that holds it."""
-    said = str(given.get("content") or "").rpartition(";base64,")[2]
-    if len(said) > _PICTURE_CHARS or (picture := Image.from_base64(said)) is None:
+    encoded = str(given.get("content") or "").rpartition(";base64,")[2]
+    if len(encoded) > _PICTURE_CHARS or (picture := Image.from_base64(encoded)) is None:
         kinds = "a picture (PNG, JPEG, GIF or WebP of at most 5 MB) or a recording (with its mimeType, audio/..)"
         what = f"an attachment is {kinds}, in base64 under `content`"
         raise ToolError(what, code="bad_arguments")

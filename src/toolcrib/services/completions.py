@@ -139,10 +139,10 @@ class ClientTurn:
         status = "error" if end.reason in ("error", "stopped") else "ok"
         return self._tell({"status": status, "reason": end.reason, "text": end.text, "error": end.sentence})
 
-    def _tell(self, told: dict[str, Any]) -> dict[str, Any]:
+    def _tell(self, report: dict[str, Any]) -> dict[str, Any]:
         used, self._usage = self._usage, events.Usage()
         usage = {"input": used.input, "output": used.output, "cached": used.cached}
-        return {"runId": self.followed.id, "sessionKey": self.followed.session, "calls": [], **told, "usage": usage}
+        return {"runId": self.followed.id, "sessionKey": self.followed.session, "calls": [], **report, "usage": usage}
 
 
 def mount(core: TurnCore) -> Feature:
@@ -173,8 +173,8 @@ class Completions:
                 turn.followed.turn.steer(Message(role="user", content=content))
             for key, text in answers:
                 turn.waiting.pop(key).answer.set_result(Result.text(text))
-        told = await turn.follow(progress)
-        return told | await self._chat.describe_sources(turn.followed)
+        report = await turn.follow(progress)
+        return report | await self._chat.describe_sources(turn.followed)
 
     @rpc("hooks.run", clients="write", starts_turn=True, why="turn")
     async def run_hook(
@@ -186,9 +186,9 @@ class Completions:
     ) -> dict[str, Any]:
         """Let an agent look at something that came from outside; told at once which run does."""
         placed = self._chat.place(caller, "main" if caller.session else f"hook:{name}")
-        said = fence_outside([Text(shorten(text, _HOOK_CHARS), f"hook:{name}")], NOTICE)
+        content = fence_outside([Text(shorten(text, _HOOK_CHARS), f"hook:{name}")], NOTICE)
         key = idempotencyKey or token_hex(12)
-        request = TurnRequest(message=Message(role="user", content=said), caller=placed)
+        request = TurnRequest(message=Message(role="user", content=content), caller=placed)
         found = await self._chat.begin(caller, request, key)
         if isinstance(found, Past):
             return found.to_json(key)

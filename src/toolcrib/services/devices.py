@@ -273,8 +273,8 @@ class Devices:
             return fresh
 
         device = await self._change(step, lambda device: _note("given another token", name_of(caller), device))
-        told = {"deviceId": deviceId, "role": device.role, "scopes": sorted(device.scopes)}
-        return {**told, "token": token, "rotatedAtMs": int(now * 1000)}
+        answer = {"deviceId": deviceId, "role": device.role, "scopes": sorted(device.scopes)}
+        return {**answer, "token": token, "rotatedAtMs": int(now * 1000)}
 
     @rpc("device.token.revoke", clients="pair")
     async def revoke(
@@ -340,8 +340,8 @@ class Devices:
             self.end_soon(lost)
 
     def _tell_resolved(self, request: str, device: str, decision: str) -> None:
-        told = {"requestId": request, "deviceId": device, "decision": decision, "ts": int(self._now() * 1000)}
-        self._bus.publish("device.pair.resolved", told)
+        payload = {"requestId": request, "deviceId": device, "decision": decision, "ts": int(self._now() * 1000)}
+        self._bus.publish("device.pair.resolved", payload)
 
 
 def read_code(text: str) -> str:
@@ -434,8 +434,8 @@ def _find(book: DeviceBook, id: str, role: ClientRole | None) -> list[Device]:
 
 def _show(device: Device) -> dict[str, Any]:
     about = {"deviceId": device.id, **device.about, "role": device.role, "scopes": sorted(device.scopes)}
-    told = {"role": device.role, "scopes": sorted(device.scopes), "createdAtMs": int(device.token_at * 1000)}
-    return about | {"approvedAtMs": int(device.paired_at * 1000), "tokens": [told] if device.token_hash else []}
+    token = {"role": device.role, "scopes": sorted(device.scopes), "createdAtMs": int(device.token_at * 1000)}
+    return about | {"approvedAtMs": int(device.paired_at * 1000), "tokens": [token] if device.token_hash else []}
 
 
 def _show_request(request: PairRequest) -> dict[str, Any]:

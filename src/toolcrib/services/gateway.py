@@ -113,14 +113,14 @@ class Gateway:
     async def status(self, caller: Caller) -> dict[str, Any]:
         """Say how the sessions that the caller may see stand."""
         heads = await self._sessions.find_heads(caller)
-        told = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": self._version}
+        status = {"ts": int(self._now() * 1000), "uptimeMs": self.uptime_ms(), "version": self._version}
         recent = [self._sessions.describe(each) for each in heads[:10]]
         if self._core.is_owner(caller):
-            told |= {"connections": len(self.presence), "logFile": str(self._log_path or "")}
-            told |= {"notInForce": self.not_in_force} if self.not_in_force else {}
+            status |= {"connections": len(self.presence), "logFile": str(self._log_path or "")}
+            status |= {"notInForce": self.not_in_force} if self.not_in_force else {}
         running = [self._sessions.describe(each) for each in heads if self._sessions.is_running(each.key)]
-        told |= describe_sources(source for row in (*recent, *running) for source in row.get("sources", ()))
-        return {**told, "sessions": {"count": len(heads), "recent": recent, "running": running}}
+        status |= describe_sources(source for row in (*recent, *running) for source in row.get("sources", ()))
+        return {**status, "sessions": {"count": len(heads), "recent": recent, "running": running}}
 
     @at_once
     @rpc("system-presence", clients="read", why="own")
@@ -187,8 +187,8 @@ class Gateway:
             if (maxBytes := maxBytes - len(line) - 1) < 0:  # noqa: N806
                 break
             lines.appendleft((self._core.redact_errors or str)(line))
-        told = {"cursor": max(begin, end), "size": len(text), "truncated": len(lines) < len(every), "reset": is_new}
-        return {"file": path, "lines": list(lines), **told}
+        position = {"cursor": max(begin, end), "size": len(text), "truncated": len(lines) < len(every), "reset": is_new}
+        return {"file": path, "lines": list(lines), **position}
 
     def _check_owner(self, caller: Caller, what: str) -> None:
         if not self._core.is_owner(caller) or caller.parents:
@@ -215,12 +215,12 @@ class Gateway:
         if question.state == "pending":
             asked = {"tool": question.tool, "command": question.shown, "reason": question.reason}
             times = {"createdAtMs": int(question.asked_at * 1000), "expiresAtMs": int(question.expires_at * 1000)}
-            told = {"id": question.id, "request": asked, **times}
-            self.bus.publish("exec.approval.requested", told, "", is_for)
+            payload = {"id": question.id, "request": asked, **times}
+            self.bus.publish("exec.approval.requested", payload, "", is_for)
         else:
             decision = "deny" if question.state == "denied" else question.state
-            told = {"id": question.id, "decision": decision, "resolvedBy": question.by}
-            self.bus.publish("exec.approval.resolved", told, "", is_for)
+            payload = {"id": question.id, "decision": decision, "resolvedBy": question.by}
+            self.bus.publish("exec.approval.resolved", payload, "", is_for)
 
     def now_ms(self) -> int:
         """Return the time."""

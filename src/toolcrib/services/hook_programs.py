@@ -59,8 +59,8 @@ def mount(core: Core) -> Feature:
 class HookProgram:
     """One program, asked about the calls that its `tools` name; no list means all."""
 
-    def __init__(self, settings: HookProgramSettings, at: int, runner: CommandRunner, known: Inventory) -> None:
-        self.settings, self.name, self._runner, self._known = settings, f"tools.hooks[{at}]", runner, known
+    def __init__(self, settings: HookProgramSettings, index: int, runner: CommandRunner, known: Inventory) -> None:
+        self.settings, self.name, self._runner, self._known = settings, f"tools.hooks[{index}]", runner, known
         self._patience = settings.timeout_sec + 5.0  # it is ended by then, and can be told from one that hangs
         self._named = matcher_for(settings.tools, known).select(frozenset(known.tools))
 
@@ -95,8 +95,8 @@ class HookProgram:
             shown = {"text": result.plain_text[:_SHOWN_CHARS], "status": result.status}
             withheld = f", so what came of {ctx.call.name} is withheld"
             try:
-                said = await self._ask(ctx, "PostToolUse", {"tool_input": to_plain(args), "tool_response": shown})
-                word, words = read_word_behind(said), _find_own(said).get("additionalContext")
+                answer = await self._ask(ctx, "PostToolUse", {"tool_input": to_plain(args), "tool_response": shown})
+                word, words = read_word_behind(answer), _find_specific(answer).get("additionalContext")
             except ToolError as error:
                 if self.settings.optional:
                     raise
@@ -109,9 +109,9 @@ class HookProgram:
 
     async def tell(self, moment: Moment) -> None:
         """Tell it of a moment; it can change nothing about that, and an answer that would is logged as its failure."""
-        told = {"hook_event_name": moment.name, "session_id": moment.caller.session or "", **moment.data}
-        said = await self._run(moment.caller, told)
-        if read_word(said) is not None or _find_own(said).get("additionalContext"):
+        event = {"hook_event_name": moment.name, "session_id": moment.caller.session or "", **moment.data}
+        answer = await self._run(moment.caller, event)
+        if read_word(answer) is not None or _find_specific(answer).get("additionalContext"):
             raise ToolError(f"{self.name} has an answer to {moment.name}, where nothing can be answered")
 
     async def _ask(self, ctx: Ctx, event: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -128,36 +128,36 @@ def read_printed(code: int | None, out: bytes, err: bytes) -> Mapping[str, Any]:
     try:
         text = out.decode()
         # some programs print their answer as a text that holds it
-        said = parse_arguments(orjson.loads(text) if text.lstrip().startswith('"') else text)
+        answer = parse_arguments(orjson.loads(text) if text.lstrip().startswith('"') else text)
     except (ToolError, ValueError):
-        said = None
+        answer = None
     if code == 2:
-        words = out.decode(errors="replace") if said is None else said.get("reason", "")
+        words = out.decode(errors="replace") if answer is None else answer.get("reason", "")
         reason = strip(err.decode(errors="replace") or str(words)).strip()
         return {"decision": "deny", "reason": reason}
     if code != 0:
         raise ToolError("it was ended" if code is None else f"it ended with exit code {code}", code="failed")
-    if said is None:
+    if answer is None:
         raise ToolError("it printed no JSON object", code="failed")
-    return said
+    return answer
 
 
-def read_word(said: Mapping[str, Any]) -> Word:
+def read_word(answer: Mapping[str, Any]) -> Word:
     """Return what an answer means for a call: no, a question, other arguments, or nothing; ToolError for no word.
 
     A decision counts wherever it stands; of two the stricter one does.
     """
-    places = (_find_own(said), said)
-    decisions = _list_said(places, "permissionDecision", "decision")
-    reason = "".join(map(str, _list_said(places, "permissionDecisionReason", "reason", "stopReason")[:1]))
-    goes_on = said.get("continue")
+    places = (_find_specific(answer), answer)
+    decisions = _list_values(places, "permissionDecision", "decision")
+    reason = "".join(map(str, _list_values(places, "permissionDecisionReason", "reason", "stopReason")[:1]))
+    goes_on = answer.get("continue")
     if goes_on is False or any(each in _DENY for each in decisions):
         return Block(reason[:_REASON_CHARS])
     if strange := [each for each in decisions if each != "ask" and each not in _ALLOW]:
         raise ToolError(f"{strange[0]!r} is no decision; there are allow, ask and deny", code="failed")
     if goes_on not in (None, True):
         raise ToolError("continue is true or false", code="failed")
-    changed = _list_said(places, "updatedInput") + _list_said(places[:1], "tool_input")
+    changed = _list_values(places, "updatedInput") + _list_values(places[:1], "tool_input")
     if any(not isinstance(each, dict) for each in changed):
         raise ToolError("other arguments are an object", code="failed")
     if "ask" in decisions:
@@ -169,20 +169,20 @@ def read_word(said: Mapping[str, Any]) -> Word:
     return Allow(reason[:_REASON_CHARS]) if decisions and reason else None
 
 
-def read_word_behind(said: Mapping[str, Any]) -> Word:
+def read_word_behind(answer: Mapping[str, Any]) -> Word:
     """Return what an answer means for what came of a call: no, or nothing; ToolError for what is for before one."""
-    word = read_word(said)
-    if isinstance(word, Ask | Rewrite) or not _REPLACING.isdisjoint({*said, *_find_own(said)}):
+    word = read_word(answer)
+    if isinstance(word, Ask | Rewrite) or not _REPLACING.isdisjoint({*answer, *_find_specific(answer)}):
         raise ToolError("behind a call it can say no or add words, and nothing else", code="failed")
     return word
 
 
-def _list_said(places: Iterable[Mapping[str, Any]], *names: str) -> list[Any]:
+def _list_values(places: Iterable[Mapping[str, Any]], *names: str) -> list[Any]:
     return [each[name] for each in places for name in names if each.get(name) is not None]
 
 
-def _find_own(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    own = {} if (found := said.get("hookSpecificOutput")) is None else found
-    if not isinstance(own, Mapping):
+def _find_specific(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    specific = {} if (found := answer.get("hookSpecificOutput")) is None else found
+    if not isinstance(specific, Mapping):
         raise ToolError("hookSpecificOutput is an object", code="failed")
-    return own
+    return specific

@@ -136,10 +136,10 @@ class Memories:
         found = await index.search(query.strip(), documents, count=maxResults or _RESULTS, min_score=minScore)
         state = index.state
         fallback = {"fallback": state.problem} if state.problem else {}
-        told = {"provider": state.provider, "model": state.model, **fallback}
+        engine = {"provider": state.provider, "model": state.model, **fallback}
         origins = {path: await self._trace(memory, path) for path in {each.path: None for each in found}}
         rows = [{**each.to_json(), "origin": origins[each.path]} for each in found]
-        return {"results": rows, **told}
+        return {"results": rows, **engine}
 
     async def _trace(self, memory: Memory, path: str) -> str | None:
         """Return the source of what is found in a note or a session, None where nothing in it is from outside."""
@@ -175,8 +175,8 @@ class Memories:
         if found.long is not None:
             what = f"line {found.first} of {quote_short(path, 200)} alone has {found.long:,} bytes, more than is shown"
             raise ToolError(f"{what}; go on behind it", code="too_large")
-        told: dict[str, Any] = {"path": path.strip(), "text": found.data.decode("utf-8", "replace"), "origin": source}
-        return {**told, "next": found.first + found.count} if found.more else told
+        passage: dict[str, Any] = {"path": path.strip(), "text": found.data.decode(errors="replace"), "origin": source}
+        return {**passage, "next": found.first + found.count} if found.more else passage
 
     @rpc("memory.status", clients="read", why="own")
     async def status(self, caller: Caller, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803
@@ -407,9 +407,9 @@ def spell_memory_path(path: str, *roots: str) -> tuple[str, ...]:
     return parts_of(path.strip().replace("\\", "/"), *roots)
 
 
-def _to_source(path: str, told: Sequence[str] | None) -> str | None:
+def _to_source(path: str, sources: Sequence[str] | None) -> str | None:
     """Return the source of a note by what it goes back to: None for nothing outside, itself where nobody knows."""
-    return f"memory:{path}" if told is None else source_after(f"memory:{path}", told)
+    return f"memory:{path}" if sources is None else source_after(f"memory:{path}", sources)
 
 
 def _to_folder(words: str, identity: str) -> str:
@@ -422,8 +422,8 @@ def _digest(text: str) -> str:
 
 
 def _state_json(state: MemoryState) -> dict[str, Any]:
-    told = {"files": state.files, "chunks": state.chunks, "provider": state.provider, "model": state.model}
-    return {**told, "problem": state.problem} if state.problem else told
+    report = {"files": state.files, "chunks": state.chunks, "provider": state.provider, "model": state.model}
+    return {**report, "problem": state.problem} if state.problem else report
 
 
 def _is_own_talk(head: SessionHead, agent: str) -> bool:

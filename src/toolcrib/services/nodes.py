@@ -160,22 +160,22 @@ class Nodes:
     @rpc("node.pair.list", clients="pair")
     async def list_pairs(self) -> dict[str, Any]:
         """List the nodes that wait to be paired, and those that are."""
-        told = await self._devices.list_devices()
-        return {kind: [row for row in rows if row["role"] == "node"] for kind, rows in told.items()}
+        pairs = await self._devices.list_devices()
+        return {kind: [row for row in rows if row["role"] == "node"] for kind, rows in pairs.items()}
 
     @rpc("node.pair.approve", clients="pair")
     async def approve(self, caller: Caller, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
         """Pair a node that waits."""
         await self._find_request(requestId)
-        told = await self._devices.approve(caller, frozenset(), requestId)
-        return {"requestId": requestId, "node": {"nodeId": told["device"]["deviceId"], **told["device"]}}
+        answer = await self._devices.approve(caller, frozenset(), requestId)
+        return {"requestId": requestId, "node": {"nodeId": answer["device"]["deviceId"], **answer["device"]}}
 
     @rpc("node.pair.reject", clients="pair")
     async def reject(self, caller: Caller, requestId: DeviceWord) -> dict[str, Any]:  # noqa: N803
         """Turn away a node that waits."""
         await self._find_request(requestId)
-        told = await self._devices.reject(caller, requestId)
-        return {"requestId": requestId, "nodeId": told["deviceId"]}
+        answer = await self._devices.reject(caller, requestId)
+        return {"requestId": requestId, "nodeId": answer["deviceId"]}
 
     # what they are asked for
 
@@ -226,9 +226,9 @@ class Nodes:
             del self._permits[call]
             return await (self.approve if command == "approve" else self.reject)(caller, permit.request)
         if command == "pending":
-            waiting, told = (await self.list_pairs())["pending"], ("requestId", "displayName")
+            waiting, public = (await self.list_pairs())["pending"], ("requestId", "displayName")
             if not self._is_owner(caller):  # no address
-                waiting = [{key: row[key] for key in told if key in row} for row in waiting]
+                waiting = [{key: row[key] for key in public if key in row} for row in waiting]
             return {"pending": waiting}
         given: Mapping[str, Any] = params or {}
         if permit.node:
@@ -299,13 +299,13 @@ class Nodes:
         payloadJSON: str | None = None,  # noqa: N803
     ) -> dict[str, Any]:
         """Take note of what a node tells of itself, for the log; a session hears what was done in its canvas there."""
-        told = payloadJSON if payloadJSON is not None else orjson.dumps(payload).decode()
+        text = payloadJSON if payloadJSON is not None else orjson.dumps(payload).decode()
         sender = caller.sender.id if caller.sender else ""
         live = self._live.get(str(sender))
         if event == "agent.request" and live is not None and self.on_request is not None:
-            asked = _read_object(told)
+            asked = _read_object(text)
             return {"ok": True, "taken": await self.on_request(live.node, asked)}
-        log.info("node %s: %s %s", escape(str(sender)), escape(event), escape(told[:500]))
+        log.info("node %s: %s %s", escape(str(sender)), escape(event), escape(text[:500]))
         return {"ok": True}
 
     async def _ask(self, live: LiveNode, command: str, params: Mapping[str, Any], seconds: float) -> Any:
@@ -362,14 +362,14 @@ class Nodes:
             approved = {**params, "approved": True, "approvalDecision": "allow-once"}
             self._permit(ctx, PermittedCall(ctx.caller, live.node.id, approved))
             return Ask(f"a command on the device {live.node.shown}, which does not judge commands itself", shown)
-        told = await self._ask(live, PREPARE, params, _PREPARE_SECONDS)
-        binding = told.get("binding") or {} if isinstance(told, dict) else None
-        if not isinstance(binding, dict) or len(orjson.dumps(told)) > _MAX_PLAN_BYTES:
+        answer = await self._ask(live, PREPARE, params, _PREPARE_SECONDS)
+        binding = answer.get("binding") or {} if isinstance(answer, dict) else None
+        if not isinstance(binding, dict) or len(orjson.dumps(answer)) > _MAX_PLAN_BYTES:
             return Block(f"{live.node.shown} does not say what it would run")
-        decision, reason = told.get("decision"), escape(str(told.get("reason", ""))[:500])
+        decision, reason = answer.get("decision"), escape(str(answer.get("reason", ""))[:500])
         if decision not in ("run", "ask"):
             return Block(f"{live.node.shown}: {reason or 'refused'}")
-        plan = {"plan": str(told.get("plan"))} if decision == "ask" else {}
+        plan = {"plan": str(answer.get("plan"))} if decision == "ask" else {}
         self._permit(ctx, PermittedCall(ctx.caller, live.node.id, {**params, **plan}))
         if decision == "run":
             return Allow(f"{live.node.shown}: {reason}")
@@ -437,8 +437,8 @@ def read_run(args: Mapping[str, Any]) -> dict[str, Any]:
         if not name or not found:
             raise ToolError(f"env has entries like NAME=value, not {str(each)[:64]!r}", code="bad_arguments")
         env[name] = value
-    told = {"command": list(command), "cwd": args.get("cwd"), "env": env, "timeoutMs": args.get("commandTimeoutMs")}
-    return {key: value for key, value in told.items() if value}
+    params = {"command": list(command), "cwd": args.get("cwd"), "env": env, "timeoutMs": args.get("commandTimeoutMs")}
+    return {key: value for key, value in params.items() if value}
 
 
 def _read_object(text: str) -> dict[str, Any]:

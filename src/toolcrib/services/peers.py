@@ -77,8 +77,8 @@ class CallBoard:
         self.waiting[key] = WaitingCall(ctx.call, own_name, answer, ctx)
         ctx.progress(Result.pending(_DELEGATED, details={"tool": own_name, "message": _DELEGATED}))
         try:
-            told = {"callId": key, "tool": own_name, "args": dict(ctx.call.args), "sessionKey": ctx.caller.session}
-            self.tell(GatewayEvent("tool.call", told))
+            payload = {"callId": key, "tool": own_name, "args": dict(ctx.call.args), "sessionKey": ctx.caller.session}
+            self.tell(GatewayEvent("tool.call", payload))
             result: Result = await answer
         finally:
             self.waiting.pop(key, None)
@@ -89,13 +89,13 @@ class CallBoard:
 def make_client_tool(definition: bytes, source: str, delegate: Delegate, seconds: float) -> Tool:
     """Return what a program declares, `{function: {name, description, parameters}}` or flat, as a tool."""
     given: Any = orjson.loads(definition)
-    kind, said = given.get("type", "function"), given.get("function", given)
-    if kind != "function" or not isinstance(said, dict):
+    kind, spec = given.get("type", "function"), given.get("function", given)
+    if kind != "function" or not isinstance(spec, dict):
         raise DeclarationError(f"a tool of a client is a function {{name, ...}}, not {str(given)[:64]!r}")
-    own, about, schema = said.get("name"), said.get("description") or "", said.get("parameters") or _NOTHING
-    name = canonical(own) if isinstance(own, str) else None
+    given_name, about, schema = spec.get("name"), spec.get("description") or "", spec.get("parameters") or _NOTHING
+    name = canonical(given_name) if isinstance(given_name, str) else None
     if name is None:
-        raise DeclarationError(f"a tool needs a name of 1 to 64 letters, digits, _ and -, not {str(own)[:64]!r}")
+        raise DeclarationError(f"a tool needs a name of 1 to 64 letters, digits, _ and -, not {str(given_name)[:64]!r}")
     if not isinstance(about, str) or not isinstance(schema, dict) or len(definition) > _DEFINITION_BYTES:
         what = f"a description is text, and parameters are a JSON Schema, in at most {_DEFINITION_BYTES:,} bytes"
         raise DeclarationError(f"tool {name}: {what}")
@@ -105,11 +105,11 @@ def make_client_tool(definition: bytes, source: str, delegate: Delegate, seconds
         raise DeclarationError(f"tool {name}: {error}") from None
 
     async def run(ctx: Ctx, args: Mapping[str, Any]) -> Result:
-        return await delegate(ctx, str(own))
+        return await delegate(ctx, str(given_name))
 
     return Tool(
         name=name,
-        own_name=str(own),
+        own_name=str(given_name),
         description=defuse(strip(shorten(about, _DESCRIPTION_CHARS))) or name,
         shape=Shape(lambda: schema, lambda _: check),
         run=run,
@@ -183,21 +183,21 @@ class Peers:
         placed, id = self._chat.place(caller, sessionKey), (owner_of_runs(caller), idempotencyKey)
         before = self._offers.get(id)
         made = self._make(placed, id, tools)
-        told = {"status": "accepted", "offerId": idempotencyKey, "sessionKey": placed.session, "tools": made[1]}
+        answer = {"status": "accepted", "offerId": idempotencyKey, "sessionKey": placed.session, "tools": made[1]}
         if before is not None:
             before.ended.set()
         if not made[0]:
             self._end(id, before)
-            return {**told, "status": "ok"}
+            return {**answer, "status": "ok"}
         board = before.board if before else CallBoard(source_of_client(caller), progress)
         board.tell = lambda event: progress(event._replace(payload={"offerId": idempotencyKey, **event.payload}))
         offer = self._offers[id] = _Offer(placed, made[0], board, asyncio.Event())
-        progress(told)
+        progress(answer)
         try:
             await offer.ended.wait()
         finally:
             self._end(id, offer)
-        return {**told, "status": "ok", "tools": []}
+        return {**answer, "status": "ok", "tools": []}
 
     @rpc("tools.answer", clients="write", why="own")
     async def answer(
@@ -211,8 +211,8 @@ class Peers:
     ) -> dict[str, Any]:
         """Answer a call that `tool.call` told of; what comes too late is told to the model in a turn of its own."""
         whose, made = owner_of_runs(caller), read_completion(result, error)
-        for (own, _), offer in self._offers.items():
-            waiting = offer.board.waiting.get(callId) if own == whose else None
+        for (owner, _), offer in self._offers.items():
+            waiting = offer.board.waiting.get(callId) if owner == whose else None
             if waiting is not None and not waiting.answer.done():
                 if later is not None:
                     waiting.ctx.course.add_sources((offer.board.source,))

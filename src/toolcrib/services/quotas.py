@@ -89,7 +89,7 @@ class Quotas:
     def windows_for(self, caller: Caller, tool: Tool | None = None) -> list[QuotaWindow]:
         """Return the quotas that count for a caller now, with a tool those that are about it."""
         found, now = list[QuotaWindow](), self._now()
-        for at, quota in enumerate(self._settings.config.quotas):
+        for index, quota in enumerate(self._settings.config.quotas):
             entry = "" if quota.tool in (None, "*") else fold_name(quota.tool or "")
             if tool is not None and entry and not self._is_meant(entry, tool):
                 continue
@@ -98,7 +98,7 @@ class Quotas:
                 who = fold_name(quota.who or "")
                 found.append(
                     QuotaWindow(
-                        origin=f"quotas[{at}]",
+                        origin=f"quotas[{index}]",
                         bucket=json.dumps([who, subject, entry, quota.per]),
                         since=since,
                         until=until,
@@ -106,7 +106,7 @@ class Quotas:
                         is_shared=quota.shared,
                         tool=entry,
                         per=quota.per,
-                        most={each: most for each in MEASURES if (most := getattr(quota, each)) is not None},
+                        most={each: limit for each in MEASURES if (limit := getattr(quota, each)) is not None},
                     )
                 )
         return found
@@ -217,11 +217,11 @@ def _spell(window: QuotaWindow, measure: Measure) -> str:
 
 def _to_json(window: QuotaWindow, held: QuotaUse) -> dict[str, Any]:
     used: Mapping[str, float] = asdict(held)
-    told: dict[str, Any] = {"origin": window.origin, "who": window.who or None, "tool": window.tool or None}
-    told |= {"shared": True} if window.is_shared else {}
-    told |= {"per": window.per, "since": window.since, "freeAt": window.until}
+    row: dict[str, Any] = {"origin": window.origin, "who": window.who or None, "tool": window.tool or None}
+    row |= {"shared": True} if window.is_shared else {}
+    row |= {"per": window.per, "since": window.since, "freeAt": window.until}
     measures = {
-        each: {"limit": most, "used": used[each], "left": max(0, most - used[each])}
-        for each, most in window.most.items()
+        each: {"limit": limit, "used": used[each], "left": max(0, limit - used[each])}
+        for each, limit in window.most.items()
     }
-    return told | measures
+    return row | measures

@@ -101,11 +101,11 @@ def read_review(text: str) -> Word:
     start, end = text.find("{"), text.rfind("}") + 1
     is_whole = " ".join([*text[:start].split(), *text[end:].split()]) in ("", "``` ```", "```json ```")
     try:
-        said = parse_arguments(text[start:end]) if 0 <= start < end else {}
+        answer = parse_arguments(text[start:end]) if 0 <= start < end else {}
     except ToolError:
-        said = {}
-    decision = said.get("decision")
-    reason = strip_to_line(str(said.get("reason") or ""))[:_REASON_CHARS]
+        answer = {}
+    decision = answer.get("decision")
+    reason = strip_to_line(str(answer.get("reason") or ""))[:_REASON_CHARS]
     if decision == "allow" and is_whole:
         return Allow(f"the reviewer has nothing against it: {reason}", _BASIS)
     if decision == "deny":

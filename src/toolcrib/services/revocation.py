@@ -82,8 +82,8 @@ class Revocations:
     async def check(self, caller: Caller) -> None:
         """Raise ToolError where a caller may not ask for anything any more."""
         if why := await self.explain(caller):
-            told = "Refused: whoever asks is let in no more. Stop here."
-            raise ToolError(f"whoever asks is let in no more: {why}", code="denied", for_model=told)
+            notice = "Refused: whoever asks is let in no more. Stop here."
+            raise ToolError(f"whoever asks is let in no more: {why}", code="denied", for_model=notice)
 
     async def review(self) -> None:
         """End whatever goes on for a caller who may ask no more."""

@@ -61,8 +61,8 @@ class Method:
         schema = self.parameters
         required, properties = schema.get("required", ()), schema.get("properties", {})
         params = [{"name": name, "required": name in required, "schema": each} for name, each in properties.items()]
-        told = {"name": self.name, "summary": self.doc.partition("\n")[0], "paramStructure": "by-name"}
-        return {**told, "params": params, "result": {"name": "payload", "schema": {}}, "x-scope": self.mark.clients}
+        row = {"name": self.name, "summary": self.doc.partition("\n")[0], "paramStructure": "by-name"}
+        return {**row, "params": params, "result": {"name": "payload", "schema": {}}, "x-scope": self.mark.clients}
 
 
 class Router:

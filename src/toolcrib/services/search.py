@@ -81,7 +81,7 @@ class WebSearches:
         except TimeoutError:
             what = f"{provider.name} did not answer within {_SECONDS:.0f} seconds; try again, or ask for less"
             raise ToolError(what, code="timeout") from None
-        told = {
+        result = {
             "sources": [f"web_search:{provider.name}"],
             "query": wanted.words,
             "provider": provider.name,
@@ -89,12 +89,12 @@ class WebSearches:
             **answer,
         }
         if "results" in answer:
-            told["count"] = len(answer["results"])
+            result["count"] = len(answer["results"])
         if provider.is_cacheable and self._made is not None and self._made[1] is provider:
             while len(self._cache) >= _CACHE_ENTRIES:
                 del self._cache[next(iter(self._cache))]
-            self._cache[wanted] = (now + _CACHE_SECONDS, told)
-        return told
+            self._cache[wanted] = (now + _CACHE_SECONDS, result)
+        return result
 
     def _choose(self, settings: SearchSettings) -> SearchProvider:
         """Return whom the settings name; what another one said before counts no more."""

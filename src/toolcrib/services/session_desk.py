@@ -223,13 +223,13 @@ class SessionDesk:
         """Leave all but the last lines of a session out of what its model is shown; nothing is forgotten."""
         head = await self._sessions.find_visible(caller, key)
         self._require_idle(head.key)
-        said = [line for line in (await self._sessions.read_standing(head.key)).path if isinstance(line.body, Said)]
+        messages = [line for line in (await self._sessions.read_standing(head.key)).path if isinstance(line.body, Said)]
         # a conversation goes on with somebody who asks, not with an answer to what nobody sees
-        kept = next((line for line in said[-maxLines:] if _is_question(line.body)), None)
-        if len(said) <= maxLines or kept is None:
-            return {"ok": True, "key": head.key, "compacted": False, "kept": len(said)}
+        kept = next((line for line in messages[-maxLines:] if _is_question(line.body)), None)
+        if len(messages) <= maxLines or kept is None:
+            return {"ok": True, "key": head.key, "compacted": False, "kept": len(messages)}
         await self._sessions.write(head.key, Shortened(_LEFT_OUT, kept.id, 0))
-        return {"ok": True, "key": head.key, "compacted": True, "kept": len(said) - said.index(kept)}
+        return {"ok": True, "key": head.key, "compacted": True, "kept": len(messages) - messages.index(kept)}
 
     def _require_idle(self, key: str) -> None:
         if self._sessions.is_running(key):
@@ -265,9 +265,9 @@ def _render(message: Message) -> dict[str, Any]:
     content: list[Mapping[str, Any]] = [{"type": "text", "text": describe_content(message)}]
     for call in message.calls:
         content.append({"type": "toolCall", "id": call.id, "name": call.name, "arguments": dict(call.args)})
-    told: dict[str, Any] = {"role": message.role, "content": content}
+    row: dict[str, Any] = {"role": message.role, "content": content}
     if message.role == "tool":
-        told |= {"role": "toolResult", "toolCallId": message.call_id, "isError": message.status == "error"}
+        row |= {"role": "toolResult", "toolCallId": message.call_id, "isError": message.status == "error"}
     if message.role == "user" and "#" in message.by:  # so that who follows the run shows nothing twice
-        told["runId"] = message.by.partition("#")[2].rstrip("?!")
-    return told | ({"timestamp": int(message.at * 1000)} if message.at else {})
+        row["runId"] = message.by.partition("#")[2].rstrip("?!")
+    return row | ({"timestamp": int(message.at * 1000)} if message.at else {})

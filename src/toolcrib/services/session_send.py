@@ -69,21 +69,21 @@ class SessionSend:
             raise ToolError(f"messages between sessions go {_MAX_DEPTH} deep and no further", code="denied")
         there = replace(child_of(self._settings.policy, caller, theirs, target), session=target)
         whose = f"This is from the session {caller.session or mine}, not from the user"
-        said = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
-        heard = user_message(said, source=source_after(caller.session or mine, (outside,)) or "")
+        body = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
+        heard = user_message(body, source=source_after(caller.session or mine, (outside,)) or "")
         begun = await self._chat.begin(caller, TurnRequest(message=heard, caller=there), token_hex(12))
         if isinstance(begun, Past):
             raise ToolError(begun.error or "it was said before", code="failed")
         run, _ = begun
-        told: dict[str, Any] = {"runId": run.id, "sessionKey": target}
+        answer: dict[str, Any] = {"runId": run.id, "sessionKey": target}
         if seconds == 0:
-            return {**told, "status": "accepted"}
+            return {**answer, "status": "accepted"}
         end = await self._chat.wait_for_end(run, seconds)
         # what it says may go back to anything that it has read
         source = source_after(f"agent:{target}", await read_sources(self._core.stores.sessions, target))
-        told |= {"source": source} if source else {}
+        answer |= {"source": source} if source else {}
         if end is None:
             error = run.error()
-            return {**told, "status": "error", "error": error} if error else {**told, "status": "timeout"}
+            return {**answer, "status": "error", "error": error} if error else {**answer, "status": "timeout"}
         text = end.text
-        return {**told, "status": "ok", "reply": "" if text.strip() == SKIP else text}
+        return {**answer, "status": "ok", "reply": "" if text.strip() == SKIP else text}

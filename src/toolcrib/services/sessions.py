@@ -187,8 +187,8 @@ class Sessions:
         messages, traced = standing.history, list(trace_messages(standing.history, head.key, standing.path))
         shown: list[dict[str, Any]] = []
         left = _PAGE_CHARS
-        for at in range(len(messages) - 1, max(-1, len(messages) - 1 - most), -1):
-            row = _render_row(messages[at], chars) | describe_sources(traced[at])
+        for index in range(len(messages) - 1, max(-1, len(messages) - 1 - most), -1):
+            row = _render_row(messages[index], chars) | describe_sources(traced[index])
             left -= len(row["text"])
             if left < 0:
                 break

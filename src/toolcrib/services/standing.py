@@ -103,9 +103,9 @@ class CurrentVerdicts:
             answer["steps"] += map(asdict, rules.step(only, sources))
         answer |= rules.to_json(only, sources)
         if asked.args is not None:
-            said, verdict = await belt.judge_call(only, asked.args, way_out, sources), belt.verdicts[only]
-            answer = with_call(answer, asked.judge(verdict), judge(verdict), said.found)
-            called, says = CalledWith(said.args, sources, belt.ports), said.says
+            judgement, verdict = await belt.judge_call(only, asked.args, way_out, sources), belt.verdicts[only]
+            answer = with_call(answer, asked.judge(verdict), judge(verdict), judgement.found)
+            called, says = CalledWith(judgement.args, sources, belt.ports), judgement.says
         tainted = [name for name in rules.tools if rules.judge(name, sources)]
         for name in (row["tool"] for row in answer["tools"] if row["decision"] == "ask"):
             about = belt.selection.rules_about and belt.selection.rules_about(tools[name])
@@ -116,7 +116,7 @@ class CurrentVerdicts:
     async def apply(
         self,
         caller: Caller,
-        told: Mapping[str, Any],
+        report: Mapping[str, Any],
         tools: Mapping[str, Tool],
         called: "CalledWith | None" = None,
         tainted: Collection[str] = (),
@@ -126,7 +126,7 @@ class CurrentVerdicts:
         Of a call, with what it is `called`, only the grants count that answer for a human about it: none by the words
         of a command, which its judge reads. Of the `tainted` tools none counts: every call is asked about.
         """
-        about = [_Explained(row, []) for row in told["tools"]]
+        about = [_Explained(row, []) for row in report["tools"]]
         held = await self._approvals.grants_of(caller) if any(each.row["decision"] == "ask" for each in about) else []
         for each in about:
             tool = tools[each.row["tool"]]
@@ -138,9 +138,9 @@ class CurrentVerdicts:
                 about_it = [] if is_line else [each for each in about_it if await _is_answered(each, tool, called)]
             _apply_grants(each, about_it, is_one_call=called is not None)
             await self._judge_quotas(caller, each, tool)
-        answer = {**told, "tools": [each.row for each in about]}
-        if "steps" in told:  # it is about one tool
-            answer |= {"steps": [*told["steps"], *about[0].steps], **about[0].more}
+        answer = {**report, "tools": [each.row for each in about]}
+        if "steps" in report:  # it is about one tool
+            answer |= {"steps": [*report["steps"], *about[0].steps], **about[0].more}
         return answer
 
     async def _judge_quotas(self, caller: Caller, about: "_Explained", tool: Tool) -> None:
@@ -153,8 +153,8 @@ class CurrentVerdicts:
         if not word.full or about.row["decision"] == "deny":
             return
         remedy = f"wait until it is free again, or raise {word.origin}.{word.full}"
-        said = {"decision": "deny", "layer": "quota", "rule": word.rule, "origin": word.origin}
-        about.row = {**about.row, **said, "reason": word.reason, "remedy": remedy}
+        decision = {"decision": "deny", "layer": "quota", "rule": word.rule, "origin": word.origin}
+        about.row = {**about.row, **decision, "reason": word.reason, "remedy": remedy}
 
 
 class CalledWith(NamedTuple):
@@ -186,9 +186,9 @@ def _apply_grants(about: "_Explained", grants: Sequence[Grant], *, is_one_call: 
     about.steps += [_step("grant", "approvals", grant.id, "allow") for grant in grants]
     passed = "would be asked about, and" if is_one_call else "is asked about but for what"
     words = f"{passed} grant {first.id} by {first.by} lets {'it ' * is_one_call}pass, {first.term}"
-    said = {"decision": "allow", "layer": "grant", "rule": first.id, "origin": "approvals", "reason": words}
+    decision = {"decision": "allow", "layer": "grant", "rule": first.id, "origin": "approvals", "reason": words}
     remedy = f"`toolcrib approvals revoke {first.id}` takes it back"
-    about.row = {**about.row, **said, "remedy": f"take {first.id} out" if first.by == CONFIGURATION else remedy}
+    about.row = {**about.row, **decision, "remedy": f"take {first.id} out" if first.by == CONFIGURATION else remedy}
 
 
 @dataclass(slots=True)

@@ -77,10 +77,10 @@ class Toolbox:
         """Say why the caller has a tool or not, layer by layer."""
         belt = await self._belt(caller, sessionKey, model)
         name = self._find(belt, tool)
-        told = await self._explain(belt, name, args)
-        told = {**{key: told["tools"][0][key] for key in asdict(belt.verdicts[name])}, **told}
+        report = await self._explain(belt, name, args)
+        report = {**{key: report["tools"][0][key] for key in asdict(belt.verdicts[name])}, **report}
         later = self._core.later_of(belt.caller).get(name)
-        return {**told, "later": later} if later else told
+        return {**report, "later": later} if later else report
 
     @rpc("tools.call", clients="write", starts_turn=True, why="gate")
     async def call(
@@ -121,8 +121,8 @@ class Toolbox:
     async def _rehearse(self, belt: CallerBelt, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the gate would say of a direct call now, which goes back to nothing that was read before."""
         asked = Asked(_read_nothing, name, args)
-        told = await self._standing.explain(belt, self._core.policy, self._core.way_out, asked)
-        row: dict[str, Any] = told["tools"][0]
+        report = await self._standing.explain(belt, self._core.policy, self._core.way_out, asked)
+        row: dict[str, Any] = report["tools"][0]
         verdict = Verdict(**{each.name: row[each.name] for each in fields(Verdict)})
         checked = belt.tools[name].check(args) if name in belt.tools else {}
         return {**row, **asdict(self._judge(belt.caller, Call("dry-run", name, checked), verdict))}
@@ -162,8 +162,8 @@ async def _read_nothing() -> tuple[str, ...]:
 
 def describe_tool(tool: Tool) -> dict[str, Any]:
     """Return what is told of a tool besides its parameters."""
-    told: dict[str, Any] = {"name": tool.name, "label": tool.title, "description": tool.description}
-    told |= {"group": tool.group, "source": tool.source}
+    row: dict[str, Any] = {"name": tool.name, "label": tool.title, "description": tool.description}
+    row |= {"group": tool.group, "source": tool.source}
     more = {"effects": sorted(tool.effects), "kind": tool.kind, "ownerOnly": tool.owner_only}
     named = {"aliases": list(tool.other_names)} if tool.other_names else {}
-    return {**told, **named, **more, "optional": tool.optional, "requires": list(tool.requires), "runs": tool.has_body}
+    return {**row, **named, **more, "optional": tool.optional, "requires": list(tool.requires), "runs": tool.has_body}

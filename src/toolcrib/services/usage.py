@@ -35,8 +35,8 @@ class UsageDesk:
     @rpc("usage.cost", clients="read", why="own")
     async def cost(self, caller: Caller, days: Days = 30) -> dict[str, Any]:
         """Tell the tokens and the cost of the sessions that the caller may see, day by day, as turns recorded them."""
-        told = await self.report(caller, days)
-        return {name: told[name] for name in ("updatedAt", "days", "daily", "totals")}
+        report = await self.report(caller, days)
+        return {name: report[name] for name in ("updatedAt", "days", "daily", "totals")}
 
     @rpc("usage.report", clients="read", why="own")
     async def report(self, caller: Caller, days: Days = 30) -> dict[str, Any]:
@@ -97,5 +97,5 @@ def _speaker_of(head: SessionHead) -> tuple[str, str | None, str | None, str | N
 
 def _show_speaker(speaker: tuple[str, str | None, str | None, str | None]) -> Mapping[str, Any]:
     agent, channel, group, sender = speaker
-    told = {"agent": agent, "channel": channel, "group": group, "sender": {"id": sender} if sender else None}
-    return told | {"owner": channel is None and sender is None}
+    row = {"agent": agent, "channel": channel, "group": group, "sender": {"id": sender} if sender else None}
+    return row | {"owner": channel is None and sender is None}

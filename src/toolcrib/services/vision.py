@@ -75,13 +75,13 @@ class Vision:
         request = Request(history=History([message]), system=_SYSTEM, choice="none", longest=_REPLY_TOKENS)
         try:
             async with asyncio.timeout(_SECONDS):
-                told = await self._look(caller, request, model)
-                if told is None:
+                answer = await self._look(caller, request, model)
+                if answer is None:
                     return await self._read_texts(images)
         except TimeoutError:
             what = f"nobody could say within {_SECONDS:.0f} seconds what is in it; try again, or show fewer pictures"
             raise ToolError(what, code="timeout") from None
-        name, replied = told
+        name, replied = answer
         text = replied.message.plain_text.strip()
         if replied.message.finish not in ("stop", "length") or not text:
             why = replied.error or f"its reply ended with {replied.message.finish!r}"
@@ -99,7 +99,7 @@ class Vision:
         return {"model": "", "texts": texts, **({"note": note} if note else {})}
 
 
-def _decode_picture(said: str) -> Image:
-    if (picture := Image.from_base64(said)) is None:
+def _decode_picture(encoded: str) -> Image:
+    if (picture := Image.from_base64(encoded)) is None:
         raise ToolError("a picture is a PNG, JPEG, GIF or WebP in base64", code="bad_arguments")
     return picture

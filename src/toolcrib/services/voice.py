@@ -79,9 +79,9 @@ class Spoken(NamedTuple):
     note: str
 
     def to_json(self) -> dict[str, Any]:
-        told = {"provider": self.provider, "outputFormat": self.format, "voiceCompatible": self.format == "opus"}
+        answer = {"provider": self.provider, "outputFormat": self.format, "voiceCompatible": self.format == "opus"}
         seconds = self.speech.seconds
-        return told | ({"seconds": round(seconds, 2)} if seconds else {}) | ({"note": self.note} if self.note else {})
+        return answer | ({"seconds": round(seconds, 2)} if seconds else {}) | ({"note": self.note} if self.note else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,8 +248,8 @@ class Voice:
             await workspace.mark({path: spoken.speech.data}, join_sources(after))
         await workspace.write(path, spoken.speech.data)
         removed = await self._remove_old(workspace, path)
-        told = {"path": path, "audioPath": str(folder / path)}
-        return told | ({"removed": removed} if removed else {})
+        paths = {"path": path, "audioPath": str(folder / path)}
+        return paths | ({"removed": removed} if removed else {})
 
     async def _remove_old(self, workspace: Workspace, newest: str) -> int:
         listed = (await workspace.list(_FOLDER, most=_MAX_LISTED)).entries
@@ -280,8 +280,8 @@ class Voice:
                 others.append(each)
                 continue
             heard = await self.hear(self._decode(str(each.get("content", ""))))
-            said = heard.text or "(nothing was understood)"
-            text = f"{text}\n\n[transcript of a voice message, {heard.seconds:.0f} s]\n{said}".strip()
+            transcript = heard.text or "(nothing was understood)"
+            text = f"{text}\n\n[transcript of a voice message, {heard.seconds:.0f} s]\n{transcript}".strip()
         return replace(query, message=text, attachments=tuple(others)) if query.attachments else query
 
     async def hear(self, recording: bytes) -> Transcript:
@@ -312,8 +312,8 @@ class Voice:
         return recording
 
     def _check_size(self, size: int) -> None:
-        if size > (most := self._settings().max_mb) << 20:
-            what = f"the recording has {size:,} bytes, and media.maxMb is {most}; send a shorter one"
+        if size > (max_mb := self._settings().max_mb) << 20:
+            what = f"the recording has {size:,} bytes, and media.maxMb is {max_mb}; send a shorter one"
             raise ToolError(what, code="too_large")
 
     async def _let_in(self, ctx: Ctx, args: Mapping[str, Any]) -> Word:
@@ -333,5 +333,5 @@ def _order(first: str, providers: Mapping[str, VoiceProvider]) -> list[str]:
 
 def _note(failures: list[tuple[str, ToolError]], name: str) -> str:
     """Return why another one spoke; what a server said of it is left out: those are words from outside."""
-    said = [f"{failed} failed" if error.source else str(error) for failed, error in failures]
-    return f"{'; '.join(said)}; {name} spoke instead" if said else ""
+    reasons = [f"{failed} failed" if error.source else str(error) for failed, error in failures]
+    return f"{'; '.join(reasons)}; {name} spoke instead" if reasons else ""

@@ -196,7 +196,7 @@ class CanvasHost:
         while True:
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    text = await viewer.told.get()
+                    text = await viewer.unsent.get()
             except TimeoutError:
                 await self._canvases.look_again(canvas)
                 continue

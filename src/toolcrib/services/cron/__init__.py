@@ -315,9 +315,9 @@ class Cron:
         if tool and tool not in tools:
             raise ToolError(f"there is no tool {tool[:64]!r}", code="not_found")
         rows = [verdict_json(belt.verdicts[name], tools[name]) for name in ([tool] if tool else tools)]
-        told = {"caller": caller_json(resolve(self._core.policy, who)), "job": job.id, "tools": rows}
-        told |= {"steps": [asdict(step) for step in belt.steps(tool)]} if tool else {}
-        return await self._core.find(CurrentVerdicts).apply(who, told, tools)
+        report = {"caller": caller_json(resolve(self._core.policy, who)), "job": job.id, "tools": rows}
+        report |= {"steps": [asdict(step) for step in belt.steps(tool)]} if tool else {}
+        return await self._core.find(CurrentVerdicts).apply(who, report, tools)
 
     @rpc("wake", clients="write", as_tool=work_of("cron", by_hand=True, action="wake"), starts_turn=True)
     async def wake(
@@ -348,8 +348,8 @@ class Cron:
         end = await self._chats.wait_for_end(run)
         words = end.text if end is not None else f"That did not work: {run.error()}"
         sources = await read_sources(self._core.stores.sessions, run.session)
-        said = Text(words, join_sources(sources) or None)
-        if why := await self._delivery.say(caller, DeliveredPart(), place, said):
+        answer = Text(words, join_sources(sources) or None)
+        if why := await self._delivery.say(caller, DeliveredPart(), place, answer):
             log.warning("what was answered to a wake in %s was not delivered: %s", run.session, why)
 
     # who may what
@@ -490,11 +490,11 @@ class Cron:
         if run.status == "running":
             self._publish(job, {"action": "started", "runAtMs": run.began_ms})
             return
-        told = {"action": "finished", "status": run.status, "summary": run.summary, "error": run.error}
-        told = {name: value for name, value in told.items() if value}
-        at = self._next_of(job)
+        event = {"action": "finished", "status": run.status, "summary": run.summary, "error": run.error}
+        event = {name: value for name, value in event.items() if value}
+        next_ms = self._next_of(job)
         times = {"runAtMs": run.began_ms, "durationMs": max((run.ended_ms or 0) - run.began_ms, 0)}
-        self._publish(job, {**told, **times, **({"nextRunAtMs": at} if at is not None else {})})
+        self._publish(job, {**event, **times, **({"nextRunAtMs": next_ms} if next_ms is not None else {})})
 
-    def _publish(self, job: Job, told: Mapping[str, Any]) -> None:
-        self._bus.publish("cron", {"jobId": job.id, **told}, job.home)
+    def _publish(self, job: Job, event: Mapping[str, Any]) -> None:
+        self._bus.publish("cron", {"jobId": job.id, **event}, job.home)

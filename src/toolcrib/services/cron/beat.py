@@ -69,8 +69,8 @@ class Beats:
         runs = [run for job in jobs for run in await self._store.runs(job.id, most=2) if run.ended_ms is not None]
         if not runs:
             return None
-        told = describe_beat(max(runs, key=lambda run: run.ended_ms or 0))
-        return {**told, "source": "heartbeat"} if "preview" in told else told
+        report = describe_beat(max(runs, key=lambda run: run.ended_ms or 0))
+        return {**report, "source": "heartbeat"} if "preview" in report else report
 
     @rpc("set-heartbeats", clients="admin")
     async def switch(self, enabled: bool) -> dict[str, Any]:
@@ -129,8 +129,8 @@ class Beats:
 
     async def perform(self, job: Job, run: JobRun) -> RunEnd:
         """Have the agent look, and tell its main session what it has to say."""
-        own = self._core.config.agent(agent_of(job.author))
-        if own is None or not own.heartbeat.seconds:
+        agent = self._core.config.agent(agent_of(job.author))
+        if agent is None or not agent.heartbeat.seconds:
             return RunEnd("skipped", error="no heartbeat is configured any more")
         if self._core.running(job.home) is not None:
             return RunEnd("skipped", error="the main session is busy; the next heartbeat looks again")
@@ -138,7 +138,7 @@ class Beats:
         for left in await self._store.runs(job.id, most=3):  # by a kill
             await self._sessions.delete(session_of(job, left.id))
         try:
-            return await self._answer(job, run, key, own.heartbeat)
+            return await self._answer(job, run, key, agent.heartbeat)
         finally:
             await self._sessions.delete(key)
 
@@ -172,9 +172,9 @@ def describe_beat(run: JobRun) -> dict[str, Any]:
     """Return what came of a beat, as the protocol tells it."""
     ended = run.ended_ms or run.began_ms
     how = {"ok": "sent" if run.summary else "ok-token", "skipped": "skipped"}.get(run.status, "failed")
-    told = {"preview": run.summary[:_PREVIEW_CHARS], "reason": run.error}
+    details = {"preview": run.summary[:_PREVIEW_CHARS], "reason": run.error}
     times = {"ts": ended, "status": how, "durationMs": max(ended - run.began_ms, 0)}
-    return {**times, **{name: words for name, words in told.items() if words}}
+    return {**times, **{name: words for name, words in details.items() if words}}
 
 
 def _set(job: Job, spec: JobSpec, now: int) -> Job:

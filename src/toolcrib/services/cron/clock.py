@@ -157,8 +157,8 @@ class JobClock:
             await self._plan_all(now)  # what was future is past, or the other way round
         self._seen_ms = now
         await self._renew(now)
-        most = self._world.most()
-        if most == 0:
+        limit = self._world.most()
+        if limit == 0:
             return _MAX_SECONDS
         full = set[bool]()
         due = [id for id in await self._store.list_due(now) if id not in self._going]
@@ -167,20 +167,20 @@ class JobClock:
             if not self.is_looking:
                 return _RENEW_SECONDS
             if self._is_owners.get(id) not in full:  # of those that wait for a place, none is read again
-                full |= await self._claim(id, most)
+                full |= await self._claim(id, limit)
         if full:  # who ends pokes
             return _RENEW_SECONDS
         soonest = await self._store.find_soonest()
-        most_seconds = _RENEW_SECONDS if self._going else _MAX_SECONDS
-        return most_seconds if soonest is None else min(max((soonest - now) / 1000, _MIN_SECONDS), most_seconds)
+        max_seconds = _RENEW_SECONDS if self._going else _MAX_SECONDS
+        return max_seconds if soonest is None else min(max((soonest - now) / 1000, _MIN_SECONDS), max_seconds)
 
-    async def _claim(self, id: str, most: int) -> set[bool]:
+    async def _claim(self, id: str, limit: int) -> set[bool]:
         """Begin a job whose slot is due, or return whose places are full: the owner's, or those of all others."""
         now, run, world = self.now_ms(), token_hex(8), self._world
         held = Counter(world.is_owners(job) for job, run, _ in self._runs.values() if not world.waits(job, run))
 
         def step(job: Job | None) -> tuple[Job | None, JobRun | None]:
-            if job is None or held[world.is_owners(job)] >= most:
+            if job is None or held[world.is_owners(job)] >= limit:
                 return job, None
             taken, slot = slots.claim(job, now, run)
             return taken, None if slot is None else JobRun(id=run, job=id, slot_ms=slot, began_ms=now)
@@ -191,7 +191,7 @@ class JobClock:
         if job is None:
             return set()
         is_owners = self._is_owners[id] = world.is_owners(job)
-        return {is_owners} if held[is_owners] >= most else set()
+        return {is_owners} if held[is_owners] >= limit else set()
 
     def begin(self, job: Job, run: JobRun) -> "asyncio.Task[RunEnd]":
         """Run a job whose slot is claimed, or go on with a run that another process left."""

@@ -77,27 +77,27 @@ class Delivery:
             what = "what comes of it could not be said there, for `message` is denied"
             raise ToolError(f"{what} ({verdict.reason}); write deliver: false to have it said nowhere", code="denied")
 
-    async def say(self, caller: Caller, wanted: DeliveredPart, place: tuple[str, ...], said: Text) -> str:
+    async def say(self, caller: Caller, wanted: DeliveredPart, place: tuple[str, ...], message: Text) -> str:
         """Say something of a session of the caller's in a chat, by a call of `message`.
 
         Returns why it did not arrive, "" where it did, where it is to be said nowhere, and for no news.
         """
-        text = said.text.strip()
+        text = message.text.strip()
         try:
             target = self.find_target(wanted, place, caller)
             if target is None or text in NO_NEWS:
                 return ""
             text = text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
-            told = await self._send(caller, target, text, [said.source] if said.source else [])
+            sent = await self._send(caller, target, text, [message.source] if message.source else [])
         except ToolError as error:
             return str(error)
-        return "" if told.get("status") == "sent" else f"it waits for {target.channel}, which is not reached"
+        return "" if sent.get("status") == "sent" else f"it waits for {target.channel}, which is not reached"
 
     async def _send(self, caller: Caller, target: ChatTarget, text: str, sources: Sequence[str]) -> Mapping[str, Any]:
         params = {"target": target.chat, "message": text} | ({"threadId": target.thread} if target.thread else {})
         send = partial(self._desk.perform, caller, "send", token_hex(12), target.channel, JsonObject(params))
         belt = self._core.belt_of(self._core.assign_model(caller, ""), sources=sources)
-        told: Mapping[str, Any] = await belt.call_instead(
+        result: Mapping[str, Any] = await belt.call_instead(
             "message", {"action": "send", "channel": target.channel, **params}, send
         )
-        return told
+        return result

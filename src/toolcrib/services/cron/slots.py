@@ -51,12 +51,12 @@ def next_time(job: Job, now_ms: int) -> int | None:
     return _next_unspent(job, _base(job, now_ms))
 
 
-def list_upcoming(job: Job, now_ms: int, most: int) -> list[int]:
+def list_upcoming(job: Job, now_ms: int, limit: int) -> list[int]:
     """Return when the job runs next and after that, so many times at most, within a few weeks."""
-    found, at = list[int](), next_time(job, now_ms)
-    while at is not None and len(found) < most and at < now_ms + _AHEAD_MS:
-        found.append(max(at, now_ms))
-        at = _next_unspent(job, max(at + MIN_GAP_MS - 1, now_ms))
+    found, run_ms = list[int](), next_time(job, now_ms)
+    while run_ms is not None and len(found) < limit and run_ms < now_ms + _AHEAD_MS:
+        found.append(max(run_ms, now_ms))
+        run_ms = _next_unspent(job, max(run_ms + MIN_GAP_MS - 1, now_ms))
     return found
 
 

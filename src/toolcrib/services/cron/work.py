@@ -55,8 +55,8 @@ def work_in(core: TurnCore) -> "JobWork":
     async def deliver(job: Job, run: JobRun, words: str) -> str:
         if run.slot_ms is None and not core.find(Channels).is_open:
             return ""  # whoever had it run is told
-        said = Text(words, join_sources([job.source, await read_outside(turn_session_of(job, run.id))]) or None)
-        return await delivery.say(later_caller(job.author, job.home), job.spec.payload, job.place, said)
+        message = Text(words, join_sources([job.source, await read_outside(turn_session_of(job, run.id))]) or None)
+        return await delivery.say(later_caller(job.author, job.home), job.spec.payload, job.place, message)
 
     explain = core.find(Revocations).explain
     return JobWork(take_turn, core.host.tell, core.models.named, explain, read_outside, deliver)
@@ -118,23 +118,23 @@ class JobWork:
             words = f"The job {job.spec.name!r} did not work: {end.error}" if job.state.last_status != "error" else ""
         if not (why := await self.deliver(job, run, words)):
             return end
-        told = "; ".join(filter(None, (end.error, f"what came of it was not delivered: {why}")))
+        error = "; ".join(filter(None, (end.error, f"what came of it was not delivered: {why}")))
         is_well = job.spec.payload.best_effort_deliver and not failed
-        return end._replace(status="ok" if is_well else "error", error=told, is_over=not failed)
+        return end._replace(status="ok" if is_well else "error", error=error, is_over=not failed)
 
     async def _report(self, job: Job, run: JobRun, end: RunEnd) -> bool:
         """Tell the session that a job belongs to what came of it, if anything: as a report, never as an order."""
-        said = job.spec.isolation or JobReport()
-        prefix, most = said.post_to_main_prefix or "Cron", said.post_to_main_max_chars
-        if most is None:
-            most = _FULL_CHARS
-        if said.post_to_main_mode != "full":
-            most = min(most, _SUMMARY_CHARS)
+        report = job.spec.isolation or JobReport()
+        prefix, max_chars = report.post_to_main_prefix or "Cron", report.post_to_main_max_chars
+        if max_chars is None:
+            max_chars = _FULL_CHARS
+        if report.post_to_main_mode != "full":
+            max_chars = min(max_chars, _SUMMARY_CHARS)
         words = (end.summary if end.status == "ok" else end.error).strip()
         if not job.home or words in NO_NEWS:
             return False
         how, source = "" if end.status == "ok" else f" ({end.status})", f"cron:{job.id}"
-        cut = words if len(words) <= most else f"{words[:most]}…"
+        cut = words if len(words) <= max_chars else f"{words[:max_chars]}…"
         body = fence(cut, source, new_token())
         origin = source_after(source, [job.source, await self.read_outside(session_of(job, run.id))])
         parts = (Text(f"{prefix}{how}: the job {job.spec.name!r} says:\n"), Text(body, origin))

@@ -103,9 +103,9 @@ def _follow(judgement: Judgement) -> Iterator[tuple[str, ...]]:
 def list_words(judgement: Judgement, line: str) -> Iterator[str]:
     """Yield, each once, every word that may name a file or folder: also in options, redirections and nested shells."""
     commands = list(_follow(judgement))
-    told = [word for words in commands for word in words]
-    untold = [name for words in commands for name in _UNTOLD.get(base_name(words[0]), ())]
-    spelled = dict.fromkeys([*told, *_PIECE.findall(line), *untold])
+    literal = [word for words in commands for word in words]
+    implied = [name for words in commands for name in _UNTOLD.get(base_name(words[0]), ())]
+    spelled = dict.fromkeys([*literal, *_PIECE.findall(line), *implied])
     both = [each for word in spelled for each in (word, word.partition("=")[2], word[2:] if word[:1] == "-" else "")]
     return (word for word in dict.fromkeys(both) if word.strip("./") and len(word) < _PATH_CHARS)
 

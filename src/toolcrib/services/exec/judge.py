@@ -212,7 +212,7 @@ class CommandRunner:
     # programs that the configuration names
 
     async def run_named(
-        self, caller: Caller, program: HookProgramSettings, told: _Event
+        self, caller: Caller, program: HookProgramSettings, event: _Event
     ) -> tuple[int | None, bytes, bytes]:
         """Run what the operator wrote down, unjudged; return its exit code (None: it was ended), its stdout and stderr.
         An accepted file of the workspace runs there; all else in `/`: what lies where it starts nobody has accepted.
@@ -234,7 +234,7 @@ class CommandRunner:
                 words = stack.enter_context(_copy_held(root, words, held))
             # stdout first, then stderr behind a zero: the streams of a command come as one
             line = f"exec 3>&1; {start}e=$({shlex.join(words)} 2>&1 >&3 3>&-); c=$?; printf '\\0%s' \"$e\"; exit $c"
-            command = Command(line=line, env=env, stdin=orjson.dumps({**told, "cwd": root}, default=str), held=held)
+            command = Command(line=line, env=env, stdin=orjson.dumps({**event, "cwd": root}, default=str), held=held)
             running = await shell.start(command, replace(known.target.limits, seconds=float(program.timeout_sec)))
             try:
                 ended = await running.wait()

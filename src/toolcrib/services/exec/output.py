@@ -95,9 +95,9 @@ def count_unfinished(data: bytes) -> int:
     return len(data) - found.start() if found else 0
 
 
-def last_lines(text: str, most: int, size: int) -> TextTail:
+def last_lines(text: str, max_lines: int, size: int) -> TextTail:
     """Return the last whole lines that fit: at most `most`, at most `size` characters; of one long line, its end."""
-    if not text or size < 1 or most < 1:
+    if not text or size < 1 or max_lines < 1:
         return TextTail("", len(text))
     start = max(0, len(text) - size)
     if start and text[start - 1] != "\n":
@@ -105,7 +105,7 @@ def last_lines(text: str, most: int, size: int) -> TextTail:
         if 0 < following < len(text):
             start = following
     rows = text.count("\n", start) + (not text.endswith("\n"))
-    for _ in range(rows - most):
+    for _ in range(rows - max_lines):
         start = text.index("\n", start) + 1
     return TextTail(text[start:], start)
 
@@ -116,9 +116,9 @@ def page_log(text: str, offset: float | None = None, limit: float | None = None)
     if rows[-1] == "":
         rows.pop()
     total = len(rows)
-    most = total if limit is None else max(0, int(limit))
-    first = max(0, total - most) if offset is None and limit is not None else max(0, int(offset or 0))
-    shown = rows[first : first + most]
+    count = total if limit is None else max(0, int(limit))
+    first = max(0, total - count) if offset is None and limit is not None else max(0, int(offset or 0))
+    shown = rows[first : first + count]
     return LogPage("\n".join(shown), min(first, total), len(shown), total)
 
 

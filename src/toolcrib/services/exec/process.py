@@ -138,7 +138,7 @@ class Seen:
 
     cursor: int = 0
     background: bool = False
-    told: bool = False
+    is_announced: bool = False
     ended_at: float | None = None
     key: str = ""
     sources: tuple[str, ...] = ()
@@ -250,13 +250,13 @@ class ProcessTable:
 
     def notices(self, scope: str) -> list[dict[str, Any]]:
         """Return which commands of a scope have ended in the background since it last heard; each is told once."""
-        told = []
+        rows = []
         for each in self.of(scope):
-            if each.ended is not None and not each.seen.told:
-                each.seen.told = True
+            if each.ended is not None and not each.seen.is_announced:
+                each.seen.is_announced = True
                 row = {"sessionId": each.id, "name": short_name(each.line)}
-                told.append({**row, **describe_end(each.ended, each.seconds)})
-        return told
+                rows.append({**row, **describe_end(each.ended, each.seconds)})
+        return rows
 
     def _evict(self) -> None:
         """Forget ended commands that are too old, too many, or too large together; the oldest first."""
@@ -287,15 +287,15 @@ def short_name(command: str) -> str:
     return f"{cut_middle(words[0], _NAME_CHARS)} {cut_middle(argument, _NAME_CHARS)}"
 
 
-def cut_middle(text: str, most: int) -> str:
+def cut_middle(text: str, max_chars: int) -> str:
     """Return a text that is too long without its middle, counted in units of UTF-16."""
     units = text.encode("utf-16-le", "surrogatepass")
-    if len(units) <= 2 * most:
+    if len(units) <= 2 * max_chars:
         return text
-    kept = 2 * max(0, (most - 3) // 2)
+    kept = 2 * max(0, (max_chars - 3) // 2)
     # half a character at either cut is left out
     start, end = (each.decode("utf-16-le", "ignore") for each in (units[:kept], units[len(units) - kept :]))
-    return f"{start}{'...'[:most]}{end}"
+    return f"{start}{'...'[:max_chars]}{end}"
 
 
 def format_duration(milliseconds: float) -> str:

@@ -230,7 +230,7 @@ class Processes:
         """List the commands in the background, the newest first."""
         mine = sorted(self._by_id(caller).values(), key=lambda each: each.running.started, reverse=True)
         for each in mine:
-            each.seen.told = each.seen.told or each.ended is not None
+            each.seen.is_announced = each.seen.is_announced or each.ended is not None
         rows = [await self._row(each) for each in mine]
         sources = list(dict.fromkeys(source for each in rows for source in each.get("sources", ())))
         return {"sessions": rows, **({"sources": sources} if sources else {})}
@@ -249,7 +249,7 @@ class Processes:
         text, missed = process.news()
         cut = last_lines(text, _SHOWN_LINES, self._target_of(caller).shown)
         row = await self._row(process)
-        process.seen.told = process.seen.told or process.ended is not None
+        process.seen.is_announced = process.seen.is_announced or process.ended is not None
         return {**row, "text": cut.text, "left": cut.left, "missed": missed, "key": process.seen.key}
 
     @rpc("process.log", clients="read", as_tool=_work(action="log"))
@@ -313,7 +313,7 @@ class Processes:
                 process.running.signal(parse_signal(signal))
             else:
                 await process.running.stop()
-        process.seen.told = process.ended is not None
+        process.seen.is_announced = process.ended is not None
         return await self._row(process)
 
     @rpc("process.clear", clients="write", as_tool=_work(action="clear"))

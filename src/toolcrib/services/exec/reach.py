@@ -106,13 +106,13 @@ def find_reach(
     sources |= dict.fromkeys(look())
     shut = (each for each in tracer.list_shut(terms) if not any(_is_at(each, folder) for folder in hidden))
     covered = tuple(f"{root}/{each}" for each in (*hidden, *shut))
-    told = tuple(map(escape_unprintable, sources))
+    escaped = tuple(map(escape_unprintable, sources))
     later = {**dict.fromkeys(named, not kinds & {"opaque", "search", "read"}), **reached}  # what is not there yet, too
     written = "" if permit.only_reads else join_sources([*taint, *sources])
     begin = partial(tracer.begin_writing, terms)
     look = partial(_trace_reached, tracer, terms, later, foreign)
     return CommandReach(
-        sources=told, network="opaque" in kinds, hidden=covered, written=written, begin=begin, look=look
+        sources=escaped, network="opaque" in kinds, hidden=covered, written=written, begin=begin, look=look
     )
 
 

@@ -49,22 +49,22 @@ def _explain_level(open_inside: OpenInside, folder: str) -> str:
 
 def _follow(open_inside: OpenInside, folder: str, path: str, before: str) -> str:
     """Return the folder that a file of git names."""
-    told = os.fsdecode(read_inside(open_inside, path, _CONFIG_BYTES)).removeprefix(before).rstrip("\r\n")
-    place = find_inside(open_inside, os.path.join(folder, told))[0]  # noqa: PTH118
+    target = os.fsdecode(read_inside(open_inside, path, _CONFIG_BYTES)).removeprefix(before).rstrip("\r\n")
+    place = find_inside(open_inside, os.path.join(folder, target))[0]  # noqa: PTH118
     if not place:
         raise ToolError(f"{path!r} names a folder that is not there", code="not_found")
     return place
 
 
-def read_inside(open_inside: OpenInside, path: str, most: int) -> bytes:
+def read_inside(open_inside: OpenInside, path: str, max_bytes: int) -> bytes:
     """Return what a regular file holds; ToolError when it is none, or larger. Nothing else is ever opened."""
     fd = open_inside(path)
     try:
         about = os.fstat(fd)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > most:
-            raise ToolError(f"{path!r} is no plain file of at most {most:,} bytes", code="denied")
+        if not stat.S_ISREG(about.st_mode) or about.st_size > max_bytes:
+            raise ToolError(f"{path!r} is no plain file of at most {max_bytes:,} bytes", code="denied")
         with open(f"/proc/self/fd/{fd}", "rb") as file:  # noqa: PTH123
-            return file.read(most)
+            return file.read(max_bytes)
     except OSError as error:
         raise ToolError(f"{path!r} cannot be read ({error.strerror})", code="denied") from error
     finally:

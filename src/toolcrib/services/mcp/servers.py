@@ -44,7 +44,7 @@ class KnownServer:
         self.state: ConnectionState = "idle"
         self.why = ""
         self.link: Link | None = None
-        self.about, self.said = "", ""
+        self.about, self.diagnostics = "", ""
         self.offered: Offered | None = None
         self.pins: Mapping[str, Pin] = {}
         self.tried_at = 0.0
@@ -74,8 +74,8 @@ class KnownServer:
         """Tell whether the server has resources: as it says now, else as it said when it was first seen."""
         if self.offered is not None:
             return self.offered.has_resources
-        own = self.pins.get("")
-        return bool(own and own.definition.get("resources"))
+        pin = self.pins.get("")
+        return bool(pin and pin.definition.get("resources"))
 
     def changes(self) -> list[PendingTool]:
         """Return what waits to be accepted."""
@@ -93,7 +93,7 @@ class KnownServer:
     def sentences(self) -> list[str]:
         """Return what is wrong with this server, one sentence each."""
         who = f"the MCP server {self.name!r}"
-        told = [f"{who}: {fault}" for fault in (self.offered.faults if self.offered else ())]
+        problems = [f"{who}: {fault}" for fault in (self.offered.faults if self.offered else ())]
         accepted = self.accepted()
         for each in self.changes():
             words = _WHY[each.standing].format(
@@ -102,17 +102,17 @@ class KnownServer:
                 server=_quote_word(self.name),
                 tool=_quote_word(each.tool) if not each.tool.startswith("-") else f"-- {_quote_word(each.tool)}",
             )
-            told.append(f"{who} {words}")
+            problems.append(f"{who} {words}")
         if self.state in ("waiting", "given up"):
-            told.insert(0, self.why)
-        return told
+            problems.insert(0, self.why)
+        return problems
 
     def to_json(self) -> dict[str, Any]:
         """Return how the server stands, with what it wrote for its operator."""
         accepted = self.accepted()
         tools = [
-            {"tool": tool, "name": tool_name(self.name, tool, accepted), "standing": at}
-            for tool, at in self.standings().items()
+            {"tool": tool, "name": tool_name(self.name, tool, accepted), "standing": standing}
+            for tool, standing in self.standings().items()
         ]
         return {
             "server": self.name,
@@ -122,7 +122,7 @@ class KnownServer:
             "tools": tools,
             "resources": self.has_resources(),
             "prompts": bool(self.offered and self.offered.has_prompts),
-            "said": self.link.diagnostics() if self.link else self.said,
+            "said": self.link.diagnostics() if self.link else self.diagnostics,
         }
 
 

@@ -276,50 +276,50 @@ class Mcp:
             each.wake.set()
         await each.settled.wait()
 
-    async def _keep(self, each: KnownServer) -> None:
+    async def _keep(self, server: KnownServer) -> None:
         """Keep one server connected, as long as this crib lives."""
-        tries, told, loop, terms = 0, "", asyncio.get_running_loop(), self._terms
+        tries, reason, loop, terms = 0, "", asyncio.get_running_loop(), self._terms
         while True:
-            each.state, each.tried_at = "connecting", loop.time()
-            each.wake.clear()
-            before, each.why = told, await self._stay_connected(each)
-            if loop.time() - each.tried_at >= terms.steady:
+            server.state, server.tried_at = "connecting", loop.time()
+            server.wake.clear()
+            before, server.why = reason, await self._stay_connected(server)
+            if loop.time() - server.tried_at >= terms.steady:
                 tries = 0
             tries += 1
-            each.state = "waiting" if tries < terms.most_tries else "given up"
-            if (told := each.why) != before:  # the same once more is no news
-                log.warning("%s", told)
-            each.settled.set()
+            server.state = "waiting" if tries < terms.most_tries else "given up"
+            if (reason := server.why) != before:  # the same once more is no news
+                log.warning("%s", reason)
+            server.settled.set()
             self._notify()
             delay = min(terms.first_delay * 2 ** min(tries - 1, 30), terms.longest_delay)
             try:
-                async with asyncio.timeout(delay if each.state == "waiting" else None):
-                    await each.wake.wait()
+                async with asyncio.timeout(delay if server.state == "waiting" else None):
+                    await server.wake.wait()
             except TimeoutError:
-                log.debug("the MCP server %s is tried again", each.name)
+                log.debug("the MCP server %s is tried again", server.name)
 
-    async def _stay_connected(self, each: KnownServer) -> str:
+    async def _stay_connected(self, server: KnownServer) -> str:
         """Connect to a server and stay until it is gone; return the sentence why it is."""
         link: Link | None = None
         try:
-            link = await self._connects[each.name](partial(self._hear, each))
-            await self._look(each, link)
-            each.link, each.about, each.state, each.why = link, link.about, "connected", ""
-            each.settled.set()
+            link = await self._connects[server.name](partial(self._hear, server))
+            await self._look(server, link)
+            server.link, server.about, server.state, server.why = link, link.about, "connected", ""
+            server.settled.set()
             self._notify()
-            return f"the MCP server {each.name!r} {await self._follow_offer(each, link)}"
+            return f"the MCP server {server.name!r} {await self._follow_offer(server, link)}"
         except ToolError as error:
-            said = str(error)
-            return said if said.startswith("the MCP server") else f"the MCP server {each.name!r} is not there: {said}"
+            named = str(error).startswith("the MCP server")
+            return str(error) if named else f"the MCP server {server.name!r} is not there: {error}"
         except Exception:
-            log.exception("the connection to the MCP server %s failed", each.name)
-            return f"the MCP server {each.name!r} failed unexpectedly; the operator's log has the details"
+            log.exception("the connection to the MCP server %s failed", server.name)
+            return f"the MCP server {server.name!r} failed unexpectedly; the operator's log has the details"
         finally:
-            each.link = None
-            each.settled.clear()
+            server.link = None
+            server.settled.clear()
             if link is not None:
                 await link.close()
-                each.said = link.diagnostics()
+                server.diagnostics = link.diagnostics()
 
     async def _follow_offer(self, each: KnownServer, link: Link) -> str:
         """Look again whenever the server says that its offer changed, until it is gone; return why it is."""

@@ -66,11 +66,11 @@ class SubagentSlots:
         self._taken: Counter[str] = Counter()
         self._coming = 0
 
-    def take(self, root: str, most: int) -> None:
+    def take(self, root: str, limit: int) -> None:
         """Take a slot, or raise ToolError: a subagent that waited for one could wait for those above it for ever."""
-        if self._taken[root] >= most:
+        if self._taken[root] >= limit:
             raise ToolError(
-                f"{most} subagents run already, which is the most (tools.subagents.maxConcurrent); "
+                f"{limit} subagents run already, which is the most (tools.subagents.maxConcurrent); "
                 "wait until one of them is done",
                 code="busy",
             )
@@ -95,9 +95,9 @@ class SubagentSlots:
         self._coming -= 1
 
     @contextmanager
-    def hold(self, root: str, most: int) -> Iterator[None]:
+    def hold(self, root: str, limit: int) -> Iterator[None]:
         """Hold a slot for as long as the block runs."""
-        self.take(root, most)
+        self.take(root, limit)
         try:
             yield
         finally:
@@ -142,8 +142,8 @@ def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:
         if isinstance(body, Noted) and body.name == STOPPED:
             is_stopped = True
         elif isinstance(body, Noted) and body.name == OUTCOME and isinstance(body.data, Mapping) and not state:
-            told = body.data.get("text") or body.data.get("why")
-            return str(body.data.get("end") or "done"), str(told)[:_TEXT_CHARS]
+            text = body.data.get("text") or body.data.get("why")
+            return str(body.data.get("end") or "done"), str(text)[:_TEXT_CHARS]
         elif isinstance(body, Ended) and not state:
             # one that the crib stopped, because it was closed, can go on
             state = "interrupted" if body.reason == "stopped" and not is_stopped else body.reason
@@ -159,8 +159,8 @@ def _read_standing(lines: Sequence[Line]) -> tuple[str, str]:
 def read_author(lines: Sequence[Line]) -> Caller | None:
     """Return who had a run go on last, None where its log does not say."""
     noted = (line.body.data for line in reversed(lines) if isinstance(line.body, Noted) and line.body.name == AUTHOR)
-    told = next(noted, None)
-    return Caller.from_json(told) if isinstance(told, Mapping) else None
+    author = next(noted, None)
+    return Caller.from_json(author) if isinstance(author, Mapping) else None
 
 
 def outside_source(lines: Iterable[Line]) -> str:

@@ -143,16 +143,16 @@ class Subagents:
         """Tell a subagent something; one that has ended or was interrupted goes on with it in its session."""
         async with self._resuming:  # of two who speak to one that has ended, the second speaks to one that runs
             key, label = await self._find(caller, target)
-            running, told = self._runs.get(key), {"childSessionKey": key, "runId": runs.run_id(key)}
+            running, ids = self._runs.get(key), {"childSessionKey": key, "runId": runs.run_id(key)}
             if running is not None and running.turn is not None:
                 running.turn.steer(self._host.message(caller, message))
-                return {"status": "steered", **told}
+                return {"status": "steered", **ids}
             if (running is not None and running.cleanup == "delete") or await self._store.find(key) is None:
                 raise ToolError("its session was deleted; start another subagent", code="not_found")
             # what it was started under may not hold any more
             agent = self._choose_target(caller, agent_from_key(key))
             await self._start(caller, runs.SpawnRequest(key=key, agent=agent, text=message, label=label), "keep")
-            return {"status": "resumed", **told}
+            return {"status": "resumed", **ids}
 
     @rpc("subagents.stop", clients="write", as_tool=work_of("subagents", action="stop"))
     async def stop(
@@ -177,16 +177,16 @@ class Subagents:
     @rpc("agents.list", clients="read", why="own")
     async def agents(self, caller: Caller) -> dict[str, Any]:
         """Tell which agents the caller may start: itself first, then those that its lists and its tools allow."""
-        own = agent_of(caller)
-        allowed, tools = self._may_start(own), self._host.agent_tools(caller)
+        requester = agent_of(caller)
+        allowed, tools = self._may_start(requester), self._host.agent_tools(caller)
         rest = {each for each in (self._host.agents if "*" in allowed else allowed) if not self._host.is_tool(each)}
         rows = []
-        for id in dict.fromkeys((own, *sorted({*rest, *tools} - {own}))):
+        for id in dict.fromkeys((requester, *sorted({*rest, *tools} - {requester}))):
             name, what = self._host.agents.get(id, runs.AgentListing()).name, tools.get(id, "")
-            told = {"name": name, "description": what}
-            given = {key: value for key, value in told.items() if value}
+            about = {"name": name, "description": what}
+            given = {key: value for key, value in about.items() if value}
             rows.append({"id": id, **given, "configured": id in self._host.agents})
-        return {"requester": own, "allowAny": "*" in allowed, "agents": rows}
+        return {"requester": requester, "allowAny": "*" in allowed, "agents": rows}
 
     async def idle(self) -> None:
         """Wait until nothing runs in the background, and all of it was told."""
@@ -211,8 +211,8 @@ class Subagents:
             if isinstance(error, CribError) and not isinstance(error, ToolError):
                 raise ToolError(str(error), code="unavailable") from error
             raise
-        said = (request.label, request.text, turn, self._now(), cleanup)
-        run = runs.SubagentRun(request.key, self._key(caller), caller, *said)
+        details = (request.label, request.text, turn, self._now(), cleanup)
+        run = runs.SubagentRun(request.key, self._key(caller), caller, *details)
         self._runs.pop(request.key, None)
         self._runs[request.key] = run
         ended = [key for key, run in self._runs.items() if run.end is not None]
@@ -291,13 +291,13 @@ class Subagents:
         listing = self._host.agents.get(own, runs.AgentListing())
         return tuple(each if each == "*" else to_agent(each) for each in listing.may_start)
 
-    async def _heads(self, own: str) -> list[SessionHead]:
+    async def _heads(self, parent: str) -> list[SessionHead]:
         """Return the sessions that this one started, as far as they are among the latest."""
         heads = await self._store.list(most=1_000)
         # one that was waited for is not in the background; whoever spoke in the session of another agent stands
         # behind that session
         behind = (head for head in heads if is_subagent(head.key) and not is_called(head.key))
-        return [head for head in behind if own in head.parents[-2:]]
+        return [head for head in behind if parent in head.parents[-2:]]
 
     def _runs_of(self, caller: Caller) -> list[runs.SubagentRun]:
         """Return the runs of this process that are the caller's."""
