@@ -122,7 +122,7 @@ def find_gateway(
     """
     named, given, (found, kept, folder) = options.get("gateway"), options.get("token_file"), read_address()
     words = ((name, options.get(name)) for name in _DESCRIBING if name not in allows)
-    other = next((name for name, said in words if said or (name, said) == ("owner", False)), None)
+    other = next((name for name, value in words if value or (name, value) == ("owner", False)), None)
     if named is None and (options.get("config") or other or found is None):
         return None
     if other:

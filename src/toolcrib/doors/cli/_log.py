@@ -45,16 +45,16 @@ class _Log(logging.Handler):
         self._path = path
 
     def emit(self, record: logging.LogRecord) -> None:
-        told = {"time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")}
-        told |= {"level": record.levelname.lower(), "pid": str(record.process)}
-        told["message"] = record.getMessage()[:_MAX_CHARS]
+        entry = {"time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")}
+        entry |= {"level": record.levelname.lower(), "pid": str(record.process)}
+        entry["message"] = record.getMessage()[:_MAX_CHARS]
         if record.exc_info and not record.exc_text:
             record.exc_text = _FORM.formatException(record.exc_info)
         if record.exc_text:
-            told["error"] = record.exc_text[-_MAX_CHARS:]
+            entry["error"] = record.exc_text[-_MAX_CHARS:]
         try:
             with os.fdopen(open_log(self._path or state_folder() / LOG_FILE), "w", errors="replace") as file:
-                file.write(f"{json.dumps(told)}\n")
+                file.write(f"{json.dumps(entry)}\n")
         except OSError:
             return  # nothing can be kept there, and the command itself says so
 

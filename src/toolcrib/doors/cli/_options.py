@@ -218,9 +218,9 @@ def load_from_options(options: ConfigOptions, *, fills: bool) -> "Loaded":
 
 
 def crib_from_options(
-    options: ConfigOptions, *, import_plugins: bool = False, told: bool = True, keeps: bool = False, fills: bool = False
+    options: ConfigOptions, *, import_plugins: bool = False, warn: bool = True, keeps: bool = False, fills: bool = False
 ) -> "Crib":
-    """Return the crib of the configuration in force; `told` says what was left out of it, and why, on stderr.
+    """Return the crib of the configuration in force; `warn` says on stderr what was left out of it, and why.
 
     One that `keeps` has its sessions and its record in the user's state folder. One that `fills` needs no secrets: it
     is good to explain, and for nothing else.
@@ -228,14 +228,14 @@ def crib_from_options(
     from toolcrib.app import open  # noqa: PLC0415  longer to load than a gateway takes to answer
 
     config = load_from_options(options, fills=fills)
-    if config.unset and told:
+    if config.unset and warn:
         click.echo(f"toolcrib: not set here, and taken as something unknown: {', '.join(config.unset)}", err=True)
     # what a plugin prints while it is loaded is not part of the answer
     with contextlib.redirect_stdout(sys.stderr):
         crib = open(config, import_plugins=import_plugins, state=state_folder() if keeps else None)
     if keeps:
         keep_log(crib.config.logging.level, crib.config.logging.path_in(state_folder()))
-    for problem in crib.catalog.problems if told else ():
+    for problem in crib.catalog.problems if warn else ():
         click.echo(f"toolcrib: {problem.sentence}", err=True)
     return crib
 
@@ -260,7 +260,7 @@ def with_owner(
         if found := find_answering(options, here=here):
             async with found.client() as client:
                 return await talk(client.ask)
-        crib = crib_from_options(options, **{"keeps": True, "told": False, **how})
+        crib = crib_from_options(options, **{"keeps": True, "warn": False, **how})
         try:  # not `async with`: that would start the MCP servers
             return await talk(partial(crib.ask, caller=OWNER))
         finally:

@@ -100,13 +100,13 @@ def read_attachment(path: Path) -> dict[str, str]:
 class AskedTurn:
     """A message that is being answered: iterate over what happens."""
 
-    def __init__(self, ask: ServiceAsk, session: str, said: Mapping[str, Any]) -> None:
+    def __init__(self, ask: ServiceAsk, session: str, query: Mapping[str, Any]) -> None:
         self.session = session
-        self._ask, self._said, self._id = ask, said, token_hex(12)
+        self._ask, self._query, self._id = ask, query, token_hex(12)
         self._stopping: asyncio.Future[Any] | None = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        await self._send({**self._said, "idempotencyKey": self._id})
+        await self._send({**self._query, "idempotencyKey": self._id})
         if self._stopping is not None:  # before there was anything to stop
             await self._abort()
         async for event in follow_turn(self._ask, self._id, self.session):
@@ -117,16 +117,16 @@ class AskedTurn:
 
         Returns the turn that it began where this one had ended meanwhile.
         """
-        own = AskedTurn(self._ask, self.session, {"message": text})
-        told = await self._send({**own._said, "queue": "steer", "idempotencyKey": own._id})
-        return own if told["runId"] == own._id else None
+        turn = AskedTurn(self._ask, self.session, {"message": text})
+        answer = await self._send({**turn._query, "queue": "steer", "idempotencyKey": turn._id})
+        return turn if answer["runId"] == turn._id else None
 
     def stop(self) -> None:
         """End it."""
         self._stopping = asyncio.ensure_future(self._abort())
 
-    async def _send(self, said: Mapping[str, Any]) -> Any:
-        return await self._ask("chat.send", {**said, "sessionKey": self.session, "plain": True})
+    async def _send(self, query: Mapping[str, Any]) -> Any:
+        return await self._ask("chat.send", {**query, "sessionKey": self.session, "plain": True})
 
     async def _abort(self) -> None:
         await self._ask("chat.abort", {"sessionKey": self.session, "runId": self._id})

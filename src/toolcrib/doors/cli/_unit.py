@@ -72,8 +72,8 @@ def _ask_systemd(*words: str) -> None:
     try:
         subprocess.check_output([program, "--user", *words], stderr=subprocess.STDOUT, timeout=_SECONDS)  # noqa: S603
     except subprocess.SubprocessError as error:
-        said = (getattr(error, "output", b"") or b"no answer").decode(errors="replace").strip().partition("\n")[0]
+        reason = (getattr(error, "output", b"") or b"no answer").decode(errors="replace").strip().partition("\n")[0]
         raise CribError(
-            f"systemd of this user does not {words[0]} ({said}); log in as this user, not through su or sudo, or run "
+            f"systemd of this user does not {words[0]} ({reason}); log in as this user, not through su or sudo, or run "
             "`toolcrib gateway` by other means: `toolcrib gateway install --print` shows what systemd would run"
         ) from None

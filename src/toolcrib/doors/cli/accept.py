@@ -55,8 +55,8 @@ def command(paths: tuple[Path, ...], is_list: bool, is_forget: bool, **options: 
     except ToolError as error:
         raise CribError(escape_controls(str(error))) from error
     if options["as_json"]:
-        told = [{"path": each.file, "digest": each.digest, "at": each.at, "state": state} for each, state in rows]
-        print_json({"forgotten" if is_forget else "accepted": told})
+        entries = [{"path": each.file, "digest": each.digest, "at": each.at, "state": state} for each, state in rows]
+        print_json({"forgotten" if is_forget else "accepted": entries})
     for each, state in rows if not options["as_json"] else ():
         click.echo(f"{each.digest[:_HASH_CHARS]}  {state.ljust(9)}  {escape_controls(each.file)}")
 

@@ -37,7 +37,7 @@ def command() -> None:
 @command.declare("list", "agents list --json")
 def list_(**options: Unpack[JsonOptions]) -> None:
     """List every agent that may be used; what was left out, and why, is said beside it."""
-    found = ask_owner(options, "agents.registered", here=True, import_plugins=True, told=not options["as_json"])
+    found = ask_owner(options, "agents.registered", here=True, import_plugins=True, warn=not options["as_json"])
     if options["as_json"]:
         print_json(found)
         return
@@ -120,8 +120,8 @@ def _print_head(agent: Agent) -> None:
     declared = list_inputs(agent)
     for name in placeholders(f"{agent.prompt}\n{agent.query}"):
         if name not in declared and (close := nearest(name[:64], declared)):
-            said = f"${{{name[:64]}}} is taken literally, no input is called so; did you mean ${{{close[0]}}}?"
-            click.echo(f"toolcrib: {escape_controls(said)}", err=True)
+            hint = f"${{{name[:64]}}} is taken literally, no input is called so; did you mean ${{{close[0]}}}?"
+            click.echo(f"toolcrib: {escape_controls(hint)}", err=True)
 
 
 def _list_tools(tools: Sequence[str] | None) -> str:

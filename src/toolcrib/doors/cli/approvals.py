@@ -44,15 +44,15 @@ def command() -> None:
 @command.declare("list", "approvals list --json")
 def list_(**options: Unpack[JsonOptions]) -> None:
     """Show every call that waits for an answer, in full."""
-    questions = ask_owner(options, "approvals.list", told=True)
+    questions = ask_owner(options, "approvals.list", warn=True)
     if options["as_json"]:
         print_json({"questions": questions})
         return
     for question in questions:
         click.secho(f"{question['id']}  until {format_time(question['expiresAt'], _CLOCK)}", bold=True)
         click.echo(question["shown"])
-        for at, shown in enumerate(question["lasting"]):
-            click.echo(f"  --for TIME --which {at}: {shown}")
+        for index, shown in enumerate(question["lasting"]):
+            click.echo(f"  --for TIME --which {index}: {shown}")
     if not questions:
         click.echo("nothing waits for an answer")
 
@@ -85,14 +85,14 @@ def allow(
 @click.option("--save", is_flag=True, help="Write it to the configuration, and say yes to the call that waits.")
 def always(id: str, save: bool, **options: Unpack[JsonOptions]) -> int:
     """Show what the configuration would have to say for the call of this question never to be asked about again."""
-    proposal = ask_owner(options, "approvals.propose", {"id": id}, told=True)
+    proposal = ask_owner(options, "approvals.propose", {"id": id}, warn=True)
     print_json(proposal) if options["as_json"] else click.echo(proposal["diff"])
     if not save:
         how = "the whole file anew, as JSON without comments, and keeps the one of now beside it (.bak)"
         click.echo(f"nothing is changed; --save writes {how}", err=True)
         return 0
-    ask_owner(options, "config.patch", {"raw": proposal["raw"], "baseHash": proposal["baseHash"]}, told=True)
-    ask_owner(options, "approvals.answer", {"id": id, "answer": "once"}, told=True)
+    ask_owner(options, "config.patch", {"raw": proposal["raw"], "baseHash": proposal["baseHash"]}, warn=True)
+    ask_owner(options, "approvals.answer", {"id": id, "answer": "once"}, warn=True)
     click.echo("saved; the call that waits may run", err=True)
     return 0
 
@@ -107,7 +107,7 @@ def deny(id: str, **options: Unpack[JsonOptions]) -> int:
 @command.declare("grants", "approvals grants")
 def grants(**options: Unpack[JsonOptions]) -> None:
     """List what is allowed for longer than one call, how long, how often and by whom."""
-    held = ask_owner(options, "approvals.grants", told=True)
+    held = ask_owner(options, "approvals.grants", warn=True)
     if options["as_json"]:
         print_json({"grants": held})
     elif held:
@@ -121,7 +121,7 @@ def grants(**options: Unpack[JsonOptions]) -> None:
 @click.argument("id")
 def revoke(id: str, **options: Unpack[JsonOptions]) -> None:
     """Take back the grant with this ID."""
-    gone = ask_owner(options, "approvals.revoke", {"id": id}, told=True)
+    gone = ask_owner(options, "approvals.revoke", {"id": id}, warn=True)
     print_json(gone) if options["as_json"] else click.echo(f"{id} is revoked")
 
 
@@ -141,7 +141,7 @@ def seconds_from(text: str) -> int:
 
 
 def _send_answer(options: JsonOptions, params: Mapping[str, Any]) -> int:
-    settled = ask_owner(options, "approvals.answer", params, told=True)
+    settled = ask_owner(options, "approvals.answer", params, warn=True)
     print_json(settled) if options["as_json"] else click.echo(f"{settled['tool']} is {settled['state']}")
     return 0
 
@@ -282,8 +282,8 @@ class _TerminalPrompter:
             match (await self._ask(f"{verb} it? {words}: ")).strip().lower():
                 case "y" | "yes":
                     return {"answer": "once"}
-                case "t" | "time" | "s" | "session" as said if question.lasting:
-                    if (lasting := await self._ask_lasting(question, for_session=said[0] == "s")) is not None:
+                case "t" | "time" | "s" | "session" as choice if question.lasting:
+                    if (lasting := await self._ask_lasting(question, for_session=choice[0] == "s")) is not None:
                         return lasting
                 case "" | "n" | "no":
                     return {"answer": "no"}
@@ -293,22 +293,22 @@ class _TerminalPrompter:
     async def _ask_lasting(self, question: Question, *, for_session: bool) -> dict[str, Any] | None:
         which = 0
         if len(question.lasting) > 1:
-            for at, each in enumerate(question.lasting, 1):
-                self._say(f"  {at}  {each.shown}")
-            said = (await self._ask("For which? [1]: ")).strip() or "1"
-            if not said.isascii() or not said.isdigit() or not 1 <= int(said) <= len(question.lasting):
-                self._say(f"{escape(said[:64])} is none of these")
+            for number, each in enumerate(question.lasting, 1):
+                self._say(f"  {number}  {each.shown}")
+            reply = (await self._ask("For which? [1]: ")).strip() or "1"
+            if not reply.isascii() or not reply.isdigit() or not 1 <= int(reply) <= len(question.lasting):
+                self._say(f"{escape(reply[:64])} is none of these")
                 return None
-            which = int(said) - 1
+            which = int(reply) - 1
         if for_session:
             return {"answer": "session", "which": which}
-        said = (
+        reply = (
             await self._ask(f"For how long, like 30s or 2h, or how often, like 5x? [{_DEFAULT_DURATION}]: ")
         ).strip()
-        if (often := said.lower().removesuffix("x")) != said.lower() and often.isascii() and often.isdigit():
+        if (often := reply.lower().removesuffix("x")) != reply.lower() and often.isascii() and often.isdigit():
             return {"answer": "lasting", "seconds": seconds_from("1d"), "calls": int(often[:9]), "which": which}
         try:
-            seconds = seconds_from(said or _DEFAULT_DURATION)
+            seconds = seconds_from(reply or _DEFAULT_DURATION)
         except CribError as error:
             self._say(str(error))
             return None

@@ -171,7 +171,7 @@ def _read(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["tz"] is not None and options["expr"] is None:
         raise CribError("--tz is the zone of --cron; write both")
     given: dict[str, Any] = {"at": options["at"], "everyMs": every, "expr": options["expr"]}
-    whens = {name: said for name, said in given.items() if said is not None}
+    whens = {name: value for name, value in given.items() if value is not None}
     if len(whens) > 1 or None not in (options["message"], options["event"]):
         raise CribError("a job has one schedule and one text; leave the others out")
     job: dict[str, Any] = {"name": options["name"], "agentId": options["agent"], "catchUp": options["catches_up"]}
@@ -185,8 +185,8 @@ def _read(options: Mapping[str, Any]) -> dict[str, Any]:
     if options["event"] is not None:
         job |= {"payload": {"kind": "systemEvent", "text": options["event"], **where}, "sessionTarget": "main"}
     elif options["message"] is not None or details:
-        said = {} if options["message"] is None else {"message": options["message"]}
-        job |= {"payload": {"kind": "agentTurn", **said, **details, **where}, "sessionTarget": "isolated"}
+        message = {} if options["message"] is None else {"message": options["message"]}
+        job |= {"payload": {"kind": "agentTurn", **message, **details, **where}, "sessionTarget": "isolated"}
     elif where:
         job["payload"] = where
     if options["wakes"] is not None:

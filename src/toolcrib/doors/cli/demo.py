@@ -69,12 +69,12 @@ async def _build(
         screen = RunScreen()
     async with open(config) as crib:
         name = model or crib.models.name_for(_AGENT)
-        told: dict[str, Any] = {"url": "", "until": "", "folder": str(folder), "screenshots": {}, "score": 0}
-        told |= {"issues": [], "validations": 0, "css": "", "model": name, "seconds": 0}
+        facts: dict[str, Any] = {"url": "", "until": "", "folder": str(folder), "screenshots": {}, "score": 0}
+        facts |= {"issues": [], "validations": 0, "css": "", "model": name, "seconds": 0}
         answering: Any = name
         if name == OFFLINE:  # rules that react to what the tools return; the path is that of any other model
             answering = runpy.run_path(config["plugins"]["folders"][0] + "/script.py")["make_model"]()
-            told["model"] = answering.card.name
+            facts["model"] = answering.card.name
         caller = replace(OWNER, agent=_AGENT, session=_SESSION)
         async with crib.turn(wish.strip() or _WISH, caller=caller, session=_SESSION, model=answering) as turn:
             async for event in turn:
@@ -85,35 +85,35 @@ async def _build(
                 else:
                     screen.show(event)
                 if isinstance(event, ToolFinished) and event.result.status == "ok":
-                    _note(told, event.call.name, event.result.details)
-        told["seconds"] = round(time.monotonic() - since, 1)
-        click.echo(json.dumps(told, indent=2) if as_json else _summarize(told))
-        if serves and told["url"]:
+                    _note(facts, event.call.name, event.result.details)
+        facts["seconds"] = round(time.monotonic() - since, 1)
+        click.echo(json.dumps(facts, indent=2) if as_json else _summarize(facts))
+        if serves and facts["url"]:
             click.echo("Serving it until Ctrl-C.", err=True)
             with contextlib.suppress(asyncio.CancelledError):  # Ctrl-C, which is how this ends
                 await asyncio.Event().wait()
-    serious = [each for each in told["issues"] if each["impact"] in ("serious", "critical")]
-    return 0 if told["url"] and told["validations"] and not serious else 1
+    serious = [each for each in facts["issues"] if each["impact"] in ("serious", "critical")]
+    return 0 if facts["url"] and facts["validations"] and not serious else 1
 
 
-def _note(told: dict[str, Any], tool: str, details: Any) -> None:
+def _note(facts: dict[str, Any], tool: str, details: Any) -> None:
     """Take note of what a call brought."""
     match tool, details:
         case "write_html", {"css": {"by": by}}:
-            told["css"] = by
+            facts["css"] = by
         case "preview_screenshot", {"viewport": viewport, "path": path}:
-            told["screenshots"][viewport] = f"{told['folder']}/{path}"
+            facts["screenshots"][viewport] = f"{facts['folder']}/{path}"
         case "validate_page", {"score": score, "issues": issues}:
-            told |= {"score": score, "issues": issues, "validations": told["validations"] + 1}
+            facts |= {"score": score, "issues": issues, "validations": facts["validations"] + 1}
         case "deploy_preview", {"previewUrl": url}:
-            told |= {"url": url, "until": "this command ends"}
+            facts |= {"url": url, "until": "this command ends"}
 
 
-def _summarize(told: dict[str, Any]) -> str:
-    scored = f"{told['score']} of 100, {len(told['issues'])} issues left after {told['validations']} validations"
-    page = f"{told['url']} (until {told['until']})" if told["url"] else "none was deployed"
-    rows = {"page": page, "files": told["folder"], "styles by": told["css"]}
-    rows |= {**told["screenshots"], "score": scored, "took": f"{told['seconds']:g} s with {told['model']}"}
+def _summarize(facts: dict[str, Any]) -> str:
+    scored = f"{facts['score']} of 100, {len(facts['issues'])} issues left after {facts['validations']} validations"
+    page = f"{facts['url']} (until {facts['until']})" if facts["url"] else "none was deployed"
+    rows = {"page": page, "files": facts["folder"], "styles by": facts["css"]}
+    rows |= {**facts["screenshots"], "score": scored, "took": f"{facts['seconds']:g} s with {facts['model']}"}
     return "\n".join(["", *(f"{name:<10}{value}" for name, value in rows.items())])
 
 

@@ -113,7 +113,7 @@ async def _examine(options: JsonOptions, reach: str | None) -> list[HealthCheck]
     file: Path | None = None
     try:
         file = Path(options["config"]) if options["config"] else find_file(os.environ)
-        crib = crib_from_options(options, told=False)
+        crib = crib_from_options(options, warn=False)
     except CribError as error:
         crib, fault = open({}, import_plugins=False), error
     probes = {"sandbox": _check_sandbox(crib), "state": _check_state(state_folder(), crib)}
@@ -160,9 +160,9 @@ async def _check_sandbox(crib: Crib) -> Sequence[HealthCheck]:
         finally:
             await supervisor.close()
     use = "commands run in it" if is_needed else "no command runs in it: tools.exec.host is host"
-    told = [fact for fact in facts if "no control group" in fact]
-    told += [REACHED_BY_NETWORK] if config.tools.exec.network or config.sandbox.network else []
-    return [HealthCheck("sandbox", "ok", "; ".join(("bubblewrap makes one", use, *told)))]
+    remarks = [fact for fact in facts if "no control group" in fact]
+    remarks += [REACHED_BY_NETWORK] if config.tools.exec.network or config.sandbox.network else []
+    return [HealthCheck("sandbox", "ok", "; ".join(("bubblewrap makes one", use, *remarks)))]
 
 
 def _explain_no_sandbox(sentence: str, *, is_needed: bool) -> HealthCheck:

@@ -34,7 +34,7 @@ def explain(line: str, agent: str | None, **options: Unpack[JsonOptions]) -> Non
     Nothing runs. It is judged as a call would be: programs are looked up in the trusted folders of this machine, paths
     and repositories are those of the workspace.
     """
-    crib = crib_from_options(options, told=False)
+    crib = crib_from_options(options, warn=False)
     if agent and not crib.config.agent(agent):
         known = ", ".join(id for id, _ in crib.config.list_agents()) or "none"
         raise CribError(f"there is no agent {agent[:64]!r} in the configuration; known: {known}")

@@ -50,7 +50,7 @@ Examples:
   toolcrib explain write --args '{"path": "docs/plan.md"}'
   toolcrib explain exec --job 3f9c2a7b10de
 """
-_TOLD = ("caller", "tools", "steps", "quota", "afterOutside", "taint", "later")
+_SHOWN = ("caller", "tools", "steps", "quota", "afterOutside", "taint", "later")
 _CLOCK = "%Y-%m-%d %H:%M"
 _RANKS = get_args(Decision)  # the strictest last
 
@@ -79,42 +79,42 @@ def command(
     if args is not None and (tool is None or job is not None):
         raise CribError("--args is about a call of one TOOL; name it, and leave out --job")
     if job is not None:
-        told = _explain_job(job, tool, options)
+        report = _explain_job(job, tool, options)
     else:
-        told = _explain_far(tool, options, tools, args) or _explain_here(tool, options, tools, args)
+        report = _explain_far(tool, options, tools, args) or _explain_here(tool, options, tools, args)
     if as_json:
-        print_json(told)
+        print_json(report)
         return
-    verdicts = [Verdict(**{each.name: row[each.name] for each in fields(Verdict)}) for row in told["tools"]]
+    verdicts = [Verdict(**{each.name: row[each.name] for each in fields(Verdict)}) for row in report["tools"]]
     if tool is not None:
         click.echo(explain_sentence(verdicts[0]) + ".")
-        if "later" in told:
-            click.echo(f"A model is told of it once {told['later']}.")
-        _tell_conditions(told, has_args=args is not None)
-    if "taint" in told:
-        click.echo(f"This conversation holds content from {', '.join(map(escape, told['taint']))}.")
-    for other in told.get("shadow", ()):
+        if "later" in report:
+            click.echo(f"A model is told of it once {report['later']}.")
+        _tell_conditions(report, has_args=args is not None)
+    if "taint" in report:
+        click.echo(f"This conversation holds content from {', '.join(map(escape, report['taint']))}.")
+    for other in report.get("shadow", ()):
         click.secho(f"On trial (policy.shadow) {explain_sentence(Verdict(**other))}.", fg="yellow")
-    if untried := told.get("shadowBeside"):
+    if untried := report.get("shadowBeside"):
         click.secho(f"Not on trial, though other there: {', '.join(untried)}.", fg="yellow")
-    doubts = [f"Not answered there: {why}." for why in filter(None, [told.get("why")])]
-    for doubt in (*doubts, *(f"Not certain: {doubt}." for doubt in told.get("uncertain", ()))):
+    doubts = [f"Not answered there: {why}." for why in filter(None, [report.get("why")])]
+    for doubt in (*doubts, *(f"Not certain: {doubt}." for doubt in report.get("uncertain", ()))):
         click.secho(doubt, fg="yellow")
     if tool is None:
         print_table(COLUMNS, explain_rows(verdicts), colour=1)
     else:
         click.echo()
-        rows = [(step["layer"], step["decision"], step["rule"] or "-", step["origin"] or "-") for step in told["steps"]]
+        rows = [(row["layer"], row["decision"], row["rule"] or "-", row["origin"] or "-") for row in report["steps"]]
         print_table(("layer", "says", "rule", "origin"), rows, colour=1)
-        for quota in told.get("quota", ()):
+        for quota in report.get("quota", ()):
             click.echo(_describe_quota(quota))
 
 
-def _tell_conditions(told: Mapping[str, Any], *, has_args: bool) -> None:
+def _tell_conditions(report: Mapping[str, Any], *, has_args: bool) -> None:
     """Say on what else the verdict depends: on its arguments, and on what was read before."""
-    for each in told["tools"][0].get("conditions", ()) if not has_args else ():
+    for each in report["tools"][0].get("conditions", ()) if not has_args else ():
         click.echo(f"By its arguments: {each['decision']} by {each['rule']} ({each['origin']}).")
-    for each in told.get("afterOutside", ()):
+    for each in report.get("afterOutside", ()):
         word = "denied" if each["decision"] == "deny" else "asked about"
         click.echo(f"After content from {escape(each['taint'])} it is {word} ({each['origin']}).")
 
@@ -130,11 +130,11 @@ def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str
     """Return what the services say of a job."""
     if named := [name for name, value in options.items() if value and name not in ABOUT_NOBODY]:
         raise CribError(f"--job says who it is about; leave out --{named[0]}")
-    told: dict[str, Any] = ask_about_job(options, job, "cron.explain")
+    report: dict[str, Any] = ask_about_job(options, job, "cron.explain")
     if tool is not None:
-        name = require_tool(tool, [each["tool"] for each in told["tools"]], told["tools"])
-        told = ask_about_job(options, job, "cron.explain", tool=name)
-    return told
+        name = require_tool(tool, [each["tool"] for each in report["tools"]], report["tools"])
+        report = ask_about_job(options, job, "cron.explain", tool=name)
+    return report
 
 
 def _explain_far(
@@ -148,12 +148,12 @@ def _explain_far(
     async def ask(client: GatewayClient) -> dict[str, Any]:
         async with client as gateway:
             asked = {"sessionKey": options["session"] or ""}
-            told = await gateway.ask("tools.list", asked)
+            report = await gateway.ask("tools.list", asked)
             if tool is not None:
-                name = require_tool(tool, [each["tool"] for each in told["tools"]], told["tools"])
+                name = require_tool(tool, [each["tool"] for each in report["tools"]], report["tools"])
                 called = {} if args is None else {"args": dict(args)}
-                told = await gateway.ask("tools.explain", {**asked, "tool": name, **called})
-            return {name: told[name] for name in _TOLD if name in told}
+                report = await gateway.ask("tools.explain", {**asked, "tool": name, **called})
+            return {name: report[name] for name in _SHOWN if name in report}
 
     return asyncio.run(ask(found.client()))
 
@@ -187,25 +187,25 @@ def _explain_here(
             found = asyncio.run(_compare_calls((handle, trial), only, asked, crib.way_out))
         extras["shadow"] = [asdict(other) for other in found]
         extras["shadowBeside"] = list(shadow.untried)
-    return {**answer, **{name: told for name, told in extras.items() if told}}
+    return {**answer, **{name: value for name, value in extras.items() if value}}
 
 
 async def _compare_calls(belts: "tuple[Belt, Belt]", tool: str, asked: Asked, way_out: WayOut) -> list[Verdict]:
     """Return what the second belt says of a call, by its arguments too, where that is another decision."""
-    sources, said = await asked.read_sources(), list[Verdict]()
+    sources, verdicts = await asked.read_sources(), list[Verdict]()
     for belt in belts:
         if tool not in belt.verdicts:
             return []
         judged = await belt.judge_call(tool, asked.args or {}, way_out, sources)
-        said.append(max((belt.verdicts[tool], *judged.found), key=lambda each: _RANKS.index(each.decision)))
-    return said[1:] if said[0].decision != said[1].decision else []
+        verdicts.append(max((belt.verdicts[tool], *judged.found), key=lambda each: _RANKS.index(each.decision)))
+    return verdicts[1:] if verdicts[0].decision != verdicts[1].decision else []
 
 
 async def _read_sources(options: CallerOptions, caller: Caller) -> dict[str, None]:
     """Return what is from outside in the session that is named, as far as one is kept here."""
     if not options["session"] or not state_folder().exists():
         return {}
-    kept = crib_from_options(options, told=False, fills=True, keeps=True)
+    kept = crib_from_options(options, warn=False, fills=True, keeps=True)
     try:
         return await read_sources(kept.sessions, caller.session or "")
     finally:

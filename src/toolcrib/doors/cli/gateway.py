@@ -121,16 +121,16 @@ def uninstall(**options: Unpack[ConfigOptions]) -> None:
 def status(**options: Unpack[JsonOptions]) -> int:
     """Say whether a gateway runs, and how it stands. Leaves with 1 when none does."""
     try:
-        told = asyncio.run(_look(options))
+        info = asyncio.run(_look(options))
     except NoAnswerError as error:
-        told = {"running": False, "why": str(error)}
-    told["unit"] = str(unit_path()) if unit_path().exists() else None
+        info = {"running": False, "why": str(error)}
+    info["unit"] = str(unit_path()) if unit_path().exists() else None
     if options["as_json"]:
-        print_json(told)
+        print_json(info)
     else:
-        shown = {name: "yes" if value is True else value for name, value in told.items() if value is not None}
-        click.echo("\n".join(f"{name:12} {value}" for name, value in shown.items()) if told["running"] else told["why"])
-    return 0 if told["running"] else 1
+        shown = {name: "yes" if value is True else value for name, value in info.items() if value is not None}
+        click.echo("\n".join(f"{name:12} {value}" for name, value in shown.items()) if info["running"] else info["why"])
+    return 0 if info["running"] else 1
 
 
 @command.command("restart", epilog=show_examples("gateway restart"))

@@ -39,7 +39,7 @@ def command(
     The heaviest come first. Leaves with 1 when there is an error or a warning; notes alone leave with 0.
     """
     crib = crib_from_options(
-        ConfigOptions(config=options["config"], read_as=options["read_as"], ignore=None), told=False, fills=True
+        ConfigOptions(config=options["config"], read_as=options["read_as"], ignore=None), warn=False, fills=True
     )  # told as warnings
     shown = LEVELS[: LEVELS.index(level) + 1]
     found = crib.lint(provider, tools=load_tools(tools), expect=load_promises(expect))

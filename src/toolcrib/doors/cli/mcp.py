@@ -139,7 +139,7 @@ def logout(server: str, **options: Unpack[ConfigOptions]) -> int:
 
 def _with_server_tools(options: ConfigOptions, talk: Callable[[ServerTools], Awaitable[T]]) -> T:
     async def main() -> T:
-        crib = crib_from_options(options, keeps=True, told=False)
+        crib = crib_from_options(options, keeps=True, warn=False)
         try:  # not `async with`: that would start the MCP servers
             return await talk(crib.mcp_tools)
         finally:
@@ -170,8 +170,8 @@ def _print(found: Sequence[dict[str, Any]], faults: Sequence[str]) -> None:
     for each in found:
         about = f" ({escape_controls(each['about'])})" if each["about"] else ""
         click.echo(f"{escape_controls(each['server'])}: {each['state']}{about}")
-        for said in each.get("said", "").splitlines()[-5:] if each["state"] != "connected" else ():
-            click.echo(f"  it wrote: {escape_controls(said)}")
+        for line in each.get("said", "").splitlines()[-5:] if each["state"] != "connected" else ():
+            click.echo(f"  it wrote: {escape_controls(line)}")
     for sentence in (*faults, *(sentence for each in found for sentence in each["problems"])):
         click.echo(f"toolcrib: {escape_controls(sentence)}", err=True)
 

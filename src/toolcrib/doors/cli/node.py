@@ -95,7 +95,7 @@ async def _serve(host: "NodeHost", link: "GatewayLink", name: str) -> int:
 
 async def _open(link: "GatewayLink") -> None:
     """Connect; wait for a gateway that knows us already, and where somebody has to say yes first, until they do."""
-    is_known, told = link.device is not None and link.token == link.device.token_of(link.url), ""
+    is_known, shown = link.device is not None and link.token == link.device.token_of(link.url), ""
     while True:
         try:
             return await link.open()
@@ -107,7 +107,7 @@ async def _open(link: "GatewayLink") -> None:
             if not error.request:
                 raise
             why = f"waiting for `toolcrib nodes approve {error.request}` at the gateway"
-        if why != told:
+        if why != shown:
             click.echo(f"toolcrib: {why}", err=True)
-        told = why
+        shown = why
         await asyncio.sleep(_ASK_SECONDS)

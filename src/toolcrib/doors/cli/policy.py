@@ -105,7 +105,7 @@ def diff(files: tuple[str, ...], record: bool, as_json: bool, **options: Unpack[
 
 
 def _open(options: ConfigOptions) -> Crib:
-    return crib_from_options(options, told=False, fills=True)
+    return crib_from_options(options, warn=False, fills=True)
 
 
 def _list_recorded(crib: Crib) -> "Counter[tuple[Caller, str]]":
@@ -183,9 +183,9 @@ def prove_never(
         made = [name for name in sorted(meant) if crib.catalog.tools[name].make]
         unmet += [f"who gets {each} is not certain: its plugin makes it for each caller" for each in made]
     if options["as_json"]:
-        told = found and {"caller": caller_json(resolve(crib.policy, found[0])), **asdict(found[1])}
-        told = told and (told | {"answered": False, "why": shut} if shut else told)
-        print_json({"holds": not found, "classes": proof.classes, "counterexample": told, "uncertain": unmet})
+        example = found and {"caller": caller_json(resolve(crib.policy, found[0])), **asdict(found[1])}
+        example = example and (example | {"answered": False, "why": shut} if shut else example)
+        print_json({"holds": not found, "classes": proof.classes, "counterexample": example, "uncertain": unmet})
     elif found is None:
         click.echo(f"It holds: of {proof.classes:,} kinds of callers nobody has {escape(never)}.")
     else:
@@ -235,7 +235,7 @@ def who(tool: str, **options: Unpack[JsonOptions]) -> None:
     Whoever would have it through another agent or model is listed with that, too.
     """
     crib = _open(options)
-    tools, told = crib.catalog.tools, list[dict[str, object]]()
+    tools, callers = crib.catalog.tools, list[dict[str, object]]()
     name = require_tool(tool, tools, map(describe_tool, tools.values()))
     rows = list[tuple[str, str, str, str]]()
     view = crib.view()
@@ -244,7 +244,7 @@ def who(tool: str, **options: Unpack[JsonOptions]) -> None:
         caller, doubts = crib.models.assign(route.caller), route.list_doubts(name)
         verdict, known = route.judge(crib.belt(caller).verdicts[name]), resolve(crib.policy, caller)
         rule = {"layer": verdict.layer, "rule": verdict.rule, "origin": verdict.origin, "reason": verdict.reason}
-        told.append(
+        callers.append(
             {"caller": caller_json(known), "decision": verdict.decision, **rule, "uncertain": list(doubts)}
             | route.tell_silence()
         )
@@ -252,7 +252,7 @@ def who(tool: str, **options: Unpack[JsonOptions]) -> None:
         because = "; ".join([verdict.reason, *silence, *(f"not certain: {doubt}" for doubt in doubts)])
         rows.append((_describe(route.caller), verdict.decision, verdict.layer or "-", because))
     if options["as_json"]:
-        print_json({"tool": name, "callers": told})
+        print_json({"tool": name, "callers": callers})
     else:
         print_table(("caller", "verdict", "layer", "because"), rows, colour=1)
 

@@ -80,20 +80,20 @@ def command(
     if last and options["session"]:
         raise CribError("--continue and --session both say which session it is; leave one of them out")
     text = _from_stdin() if words == ("-",) else _check_message(" ".join(words))
-    said: dict[str, Any] = {"message": text, "model": options["model"] or ""}
-    said["attachments"] = [read_attachment(Path(each).expanduser()) for each in images]
+    query: dict[str, Any] = {"message": text, "model": options["model"] or ""}
+    query["attachments"] = [read_attachment(Path(each).expanduser()) for each in images]
     # whoever does not see the question cannot answer it
     attended = is_attended() and sys.stderr is not None and sys.stderr.isatty() and not as_json
     talk, shows = Talk(options, headed=headed), JsonLines() if as_json else RunScreen(verbose=verbose)
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):
-            return asyncio.run(_answer(talk, said, shows, attended=attended, last=last))
+            return asyncio.run(_answer(talk, query, shows, attended=attended, last=last))
     except asyncio.CancelledError:  # before the turn began
         raise KeyboardInterrupt from None
 
 
-async def _answer(talk: Talk, said: Mapping[str, Any], shows: _Surface, *, attended: bool, last: bool) -> int:
+async def _answer(talk: Talk, query: Mapping[str, Any], shows: _Surface, *, attended: bool, last: bool) -> int:
     """Answer, in the latest session when it is to be the `last`, and return the exit code."""
     with _CtrlC() as ctrl_c:
         async with talk, ask_at_terminal(talk.questions) if attended else contextlib.nullcontext():
@@ -103,7 +103,7 @@ async def _answer(talk: Talk, said: Mapping[str, Any], shows: _Surface, *, atten
             if talk.crib is not None:
                 await wait_for_servers(talk.crib, lambda words: click.echo(f"toolcrib: {words}", err=True))
             caller = mark_terminal_owner(replace(talk.caller, session=session))
-            turn = AskedTurn(partial(talk.ask, caller), session, {**said, "agentId": agent})
+            turn = AskedTurn(partial(talk.ask, caller), session, {**query, "agentId": agent})
             ctrl_c.stop, ctrl_c.tell = turn.stop, shows.break_line
             is_good = await _show(aiter(turn), shows, news)
     if ctrl_c.presses:
@@ -184,8 +184,8 @@ def _from_stdin() -> str:
         click.echo("(type the message; Ctrl-D on an empty line ends it)", err=True)
     data = sys.stdin.buffer.read(_MESSAGE_BYTES + 1)
     if len(data) > _MESSAGE_BYTES:
-        most = f"{_MESSAGE_BYTES:,} bytes"
-        raise CribError(f"the message on stdin is longer than {most}; put it into a file and name that")
+        limit = f"{_MESSAGE_BYTES:,} bytes"
+        raise CribError(f"the message on stdin is longer than {limit}; put it into a file and name that")
     return _check_message(data.decode(errors="surrogateescape"))
 
 

@@ -71,8 +71,8 @@ def command(
 def _play(player: tuple[str, ...], sound: bytes) -> None:
     ended = subprocess.run(player, input=sound, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)  # noqa: S603  one of ours
     if ended.returncode or b"failed" in ended.stderr:  # ffplay leaves with 0 where there is no sound
-        said = ended.stderr.decode(errors="replace").strip().splitlines()
-        why = f" ({escape(said[-1][:200])})" if said else ""
+        lines = ended.stderr.decode(errors="replace").strip().splitlines()
+        why = f" ({escape(lines[-1][:200])})" if lines else ""
         raise ToolError(f"{player[0]} could not play it{why}; write it to a file with -o FILE")
 
 

@@ -51,7 +51,7 @@ def list_(most: int, **options: Unpack[JsonOptions]) -> None:
         (f"{mark}{escape(row['key'])}", str(row["lines"]), format_time(row["changedAt"], _MINUTE))
         for row, mark in placed
     ]
-    taken = sum(max(len(cell[at]) for cell in [*cells, _COLUMNS]) + 2 for at in range(3))
+    taken = sum(max(len(cell[index]) for cell in [*cells, _COLUMNS]) + 2 for index in range(3))
     titles = [
         truncate(_pending(row) + escape_controls(" ".join(row["title"].split())), max(columns() - taken, _NARROW))
         for row, _ in placed

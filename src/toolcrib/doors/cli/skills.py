@@ -103,9 +103,9 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
         from toolcrib.backends.archives import uninstall  # noqa: PLC0415
 
         folder = own_folder(f"{kind}s")
-        own = sorted(path.parent.name for path in folder.glob(f"[!.]*/{marker}"))
-        if name not in own:
-            hint = suggest(name, own, f"`toolcrib {kind}s list` shows which there are")
+        added = sorted(path.parent.name for path in folder.glob(f"[!.]*/{marker}"))
+        if name not in added:
+            hint = suggest(name, added, f"`toolcrib {kind}s list` shows which there are")
             raise CribError(f"there is no {kind} {name[:64]!r} in {folder}{hint}")
         with suppress(ToolError):  # nobody may have said yes to it
             open_accepted(os.environ, None).forget(folder / name)

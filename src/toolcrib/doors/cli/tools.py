@@ -77,7 +77,7 @@ def show(name: str, **options: Unpack[JsonOptions]) -> None:
 
 
 def _list_registered(options: JsonOptions) -> Any:
-    return ask_owner(options, "tools.registered", here=True, import_plugins=True, told=True, keeps=False)
+    return ask_owner(options, "tools.registered", here=True, import_plugins=True, warn=True, keeps=False)
 
 
 @command.command("call", epilog=_CALL)
@@ -110,8 +110,8 @@ def call_by_name(name: str, args: str, as_json: bool, **options: Unpack[CallerOp
 @click.option("--session", default="", help="Where the call was made, where several wait under one handle.")
 def complete(handle: str, text: str, is_error: bool, session: str, **options: Unpack[JsonOptions]) -> None:
     """Complete the call that is pending under HANDLE: its turn goes on with TEXT."""
-    said = {"handle": handle, "content": text, "isError": is_error, "sessionKey": session}
-    answer = ask_owner(options, "calls.complete", said, import_plugins=True)
+    params = {"handle": handle, "content": text, "isError": is_error, "sessionKey": session}
+    answer = ask_owner(options, "calls.complete", params, import_plugins=True)
     if options["as_json"]:
         print_json(answer)
         return

@@ -118,15 +118,15 @@ class ChatCommands:
         if not name:
             raise CribError("say which tool it is about, like /why exec")
         formatter, known = self._screen.formatter, [row["tool"] for row in (await self._chat.verdicts())["tools"]]
-        told = await self._chat.verdicts(require_tool(name, known))
-        verdict = Verdict(**{each.name: told[each.name] for each in fields(Verdict)})
+        report = await self._chat.verdicts(require_tool(name, known))
+        verdict = Verdict(**{each.name: report[each.name] for each in fields(Verdict)})
         self._screen.say(f"{explain_sentence(verdict)}.", _STYLES[verdict.decision])
-        said = [step for step in told["steps"] if step["rule"] or step["decision"] != "allow"]
-        for step in said:
+        steps = [step for step in report["steps"] if step["rule"] or step["decision"] != "allow"]
+        for step in steps:
             rule = f"{step['rule']!r} in " if step["rule"] else ""
             where = f"{rule}{step['origin'] or 'no list'}"
             self._screen.put(formatter.remark(f"{step['layer']}: {step['decision']}, {where}", "dim", indent=2))
-        if not said:
+        if not steps:
             self._screen.put(formatter.remark("no layer says anything about it", "dim", indent=2))
         if verdict.tool == "exec" and verdict.decision != "deny":
             if line.strip():
@@ -161,36 +161,36 @@ class ChatCommands:
     async def _session(self, rest: str) -> After | None:
         chat = self._chat
         try:
-            told = await chat.ask_owner("sessions.status", {"key": check_key(rest or chat.session)})
+            status = await chat.ask_owner("sessions.status", {"key": check_key(rest or chat.session)})
         except ToolError as error:
             if error.code != "not_found":
                 raise
-            told = None
+            status = None
         if rest:
-            if told is None:
+            if status is None:
                 raise CribError(f"there is no session {rest[:200]!r}; `toolcrib sessions list` shows what there is")
             await chat.switch_session(rest)
             return "switched"
         self._screen.say(f"This is the session {chat.session}.")
-        if told is None:
+        if status is None:
             self._screen.say("Nothing was said in it yet.", "dim")
             return None
-        cost = f", ${told['cost']:.4f}" if told["cost"] else ""
-        tokens = f"{told['input'] + told['output']:,} tokens{cost}"
-        self._screen.say(f"{told['messages']} messages, {tokens}, answered by {await chat.model()}.", "dim")
+        cost = f", ${status['cost']:.4f}" if status["cost"] else ""
+        tokens = f"{status['input'] + status['output']:,} tokens{cost}"
+        self._screen.say(f"{status['messages']} messages, {tokens}, answered by {await chat.model()}.", "dim")
         self._screen.say(f"From elsewhere: toolcrib chat --session {chat.session}", "dim")
         return None
 
     async def _status(self, rest: str) -> None:
-        chat, told = self._chat, await self._chat.ask_owner("config.get", {})
-        commands = ExecSettings.model_validate(told["config"].get("tools", {}).get("exec", {}))
+        chat, answer = self._chat, await self._chat.ask_owner("config.get", {})
+        commands = ExecSettings.model_validate(answer["config"].get("tools", {}).get("exec", {}))
         verdicts = [row["decision"] for row in (await chat.verdicts())["tools"]]
         self._screen.say(
             f"{chat.agent}, answered by {await chat.model()}; {'a turn' if self._turn() else 'nothing'} runs"
         )
         for line in (
             f"folder: {chat.folder}",
-            f"configuration: {told['path'] or 'none, every setting is a default'}",
+            f"configuration: {answer['path'] or 'none, every setting is a default'}",
             f"tools: {', '.join(f'{verdicts.count(each)} {words}' for each, words in _WORDS.items())} (/tools, /why)",
             f"commands: {commands.host}, {commands.security}, ask {commands.ask}",
         ):

@@ -56,13 +56,13 @@ class ChatLoop:
 
     # what a surface needs
 
-    def live_lines(self, width: int, most: int) -> list[tuple[Style, str]]:
+    def live_lines(self, width: int, max_lines: int) -> list[tuple[Style, str]]:
         """Return what goes on at this moment."""
         if self._screen is None or self._turn is None:
             return []
         if not self._talk.is_reached:
             return [("dim", truncate("… the gateway does not answer; it is tried again", width))]
-        return self._screen.live_lines(width, most)
+        return self._screen.live_lines(width, max_lines)
 
     def interrupt(self) -> None:
         """Stop the turn; with none, throw away what was typed; pressed once more, leave."""
@@ -214,8 +214,8 @@ class ChatLoop:
         """Save the pictures that these calls brought, each once; events only say that there are some."""
         texts = await self._chat.ask_owner("sessions.export", {"key": session})
         bodies = [line.body for line in read_log(texts)[1]]
-        said = {each.message.call_id: each.message for each in bodies if isinstance(each, Said)}
-        parts = (part for id in calls if id in said for part in said[id].content)
+        messages = {each.message.call_id: each.message for each in bodies if isinstance(each, Said)}
+        parts = (part for id in calls if id in messages for part in messages[id].content)
         for picture in dict.fromkeys(part for part in parts if isinstance(part, Image)):
             try:
                 path = _save_picture(picture, state_folder() / "pictures")

@@ -202,9 +202,9 @@ def render_outcome(
 
 def _render_failure(call: Call, text: str, formatter: Formatter, before: str) -> str:
     """Return what went wrong: of a command, what it printed and then how it ended."""
-    said, _, last = text.rpartition("\n")
-    is_command = call.name == "exec" and bool(said.strip())
-    lines = [line for line in said.splitlines() if line.strip()] if is_command else []
+    printed, _, last = text.rpartition("\n")
+    is_command = call.name == "exec" and bool(printed.strip())
+    lines = [line for line in printed.splitlines() if line.strip()] if is_command else []
     sentence = f"✗ {before}{last if is_command else text or 'failed'}"
     body = formatter.lines(lines[-_OUTPUT_LINES:], "dim", indent=4)
     return f"{body}{formatter.remark(sentence, 'bad', indent=2, max_lines=_ERROR_LINES)}"

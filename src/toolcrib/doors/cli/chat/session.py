@@ -49,21 +49,21 @@ class Recap:
 async def summarize_session(ask: ServiceAsk, key: str) -> Recap | None:
     """Return what stands in a session, None when there is none."""
     try:
-        told = await ask("sessions.history", {"key": key, "most": _MAX_SESSIONS})
+        page = await ask("sessions.history", {"key": key, "most": _MAX_SESSIONS})
     except ToolError as error:
         if error.code == "not_found":
             return None
         raise
-    rows = told["messages"]
+    rows = page["messages"]
     uncertain = (await ask("sessions.status", {"key": key}))["uncertain"]
     words = [row["text"].strip() for row in rows]
-    at = next((at for at in range(len(rows) - 1, -1, -1) if rows[at]["role"] == "user" and words[at]), 0)
+    index = next((index for index in range(len(rows) - 1, -1, -1) if rows[index]["role"] == "user" and words[index]), 0)
     begun = ", ".join(dict.fromkeys(flatten(call["name"]) for call in uncertain))
     unfinished = f"{begun} began and never ended, and may have done a part of it" if begun else "That was not finished"
-    last = rows[-1] if len(rows) > at + 1 else None
+    last = rows[-1] if len(rows) > index + 1 else None
     is_done = last is not None and last["role"] == "assistant" and "calls" not in last
-    count = told["before"] + len(rows)
-    return Recap(count, words[at] if words else "", words[-1] if is_done else "", unfinished)
+    count = page["before"] + len(rows)
+    return Recap(count, words[index] if words else "", words[-1] if is_done else "", unfinished)
 
 
 class SessionLock:
@@ -178,10 +178,10 @@ class ChatSession:
     async def verdicts(self, tool: str = "") -> dict[str, Any]:
         """Return what is said of every tool of this caller with that model, or of one of them, layer by layer."""
         where = {"sessionKey": self.session, "model": self._model or ""}
-        told: dict[str, Any] = await (
+        report: dict[str, Any] = await (
             self.ask("tools.explain", {**where, "tool": tool}) if tool else self.ask("tools.list", where)
         )
-        return told
+        return report
 
     @property
     def caller(self) -> Caller:
@@ -202,6 +202,6 @@ class ChatSession:
 
     def start_turn(self, text: str) -> AskedTurn:
         """Start to answer a message."""
-        said = {"message": text, "agentId": self.agent, "model": self._model or "", "attachments": self._pictures}
+        query = {"message": text, "agentId": self.agent, "model": self._model or "", "attachments": self._pictures}
         self._pictures = []
-        return AskedTurn(self.ask, self.session, said)
+        return AskedTurn(self.ask, self.session, query)

@@ -201,8 +201,8 @@ class PromptTerminal:
         if app.is_done:
             return prompt
         size = app.output.get_size()
-        most = max(min(_MAX_LIVE_LINES, size.rows - 4), 1)
-        shown = self._live(size.columns - 1, most)
+        max_lines = max(min(_MAX_LIVE_LINES, size.rows - 4), 1)
+        shown = self._live(size.columns - 1, max_lines)
         return [*((f"class:{style}" if style else "", f"{text}\n") for style, text in shown), *prompt]
 
     def _keys(self) -> KeyBindings:
