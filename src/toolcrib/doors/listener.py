@@ -69,7 +69,7 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
     if descriptors != resource.RLIM_INFINITY:  # most are for our own work: commands, files, who showed a credential
         max_strangers = max(min(max_strangers, descriptors // 4), 1)
         max_each = max(min(max_each, descriptors // 16), 1)
-    most = Bounds(max_strangers, max_each, max(descriptors // 2, 1))
+    bounds = Bounds(max_strangers, max_each, max(descriptors // 2, 1))
     config = uvicorn.Config(
         _Strict(app),
         http=_Connection,
@@ -81,7 +81,7 @@ async def serve_app(  # noqa: PLR0913  each by name, and nearly all have a defau
         timeout_graceful_shutdown=0,
         **{"ws": "none", **options},
     )
-    http = _Http(config, _Clients({h11.IDLE: head_seconds, h11.SEND_BODY: body_seconds}, most))
+    http = _Http(config, _Clients({h11.IDLE: head_seconds, h11.SEND_BODY: body_seconds}, bounds))
     serving = asyncio.ensure_future(http.serve(sockets=[at]))
     try:
         await asyncio.shield(serving)
@@ -140,18 +140,18 @@ class Bounds(NamedTuple):
 class _Clients(ServerState):
     """The connections: `strangers`, the oldest first, and those who are `known`. `seconds` by what is waited for."""
 
-    def __init__(self, seconds: Mapping[Any, float], most: Bounds) -> None:
+    def __init__(self, seconds: Mapping[Any, float], bounds: Bounds) -> None:
         super().__init__()
-        self.seconds, self.most = seconds, most
+        self.seconds, self.bounds = seconds, bounds
         self.strangers: dict[asyncio.Transport, None] = {}
         self.known: dict[asyncio.Transport, str] = {}
 
     def take(self, transport: asyncio.Transport) -> None:
         """Take a stranger; of too many the oldest goes."""
         self.strangers[transport] = None
-        if len(self.strangers) > self.most.strangers:
+        if len(self.strangers) > self.bounds.strangers:
             self.strangers = {each: None for each in self.strangers if not each.is_closing()}
-        if len(self.strangers) > self.most.strangers:
+        if len(self.strangers) > self.bounds.strangers:
             oldest = next(iter(self.strangers))
             del self.strangers[oldest]
             oldest.abort()
@@ -161,7 +161,7 @@ class _Clients(ServerState):
         if who and self.known.get(transport) != who:
             self.known.pop(transport, None)
             self.known = {each: whose for each, whose in self.known.items() if not each.is_closing()}
-            if len(self.known) >= self.most.known or Counter(self.known.values())[who] >= self.most.each:
+            if len(self.known) >= self.bounds.known or Counter(self.known.values())[who] >= self.bounds.each:
                 self.strangers[transport] = None
                 return False
             self.known[transport] = who

@@ -126,42 +126,42 @@ class NodeHost:
             await asyncio.gather(*ends, return_exceptions=True)
 
     async def _hear(self, link: GatewayLink, heard: AsyncIterator[tuple[str, Any]]) -> None:
-        async for event, told in heard:
-            is_request = isinstance(told, Mapping) and isinstance(told.get("id"), str) and "nodeId" in told
+        async for event, payload in heard:
+            is_request = isinstance(payload, Mapping) and isinstance(payload.get("id"), str) and "nodeId" in payload
             if not (is_request and event.startswith("node.invoke.")):
                 continue
             if event == "node.invoke.request" and len(self._tasks) < _MAX_AT_ONCE:  # more than that is left to time out
-                task = asyncio.get_running_loop().create_task(self._answer(link, told))
-                self._tasks[told["id"]] = task
-                task.add_done_callback(partial(self._forget, told["id"]))
-            elif event == "node.invoke.cancel" and (running := self._tasks.get(told["id"])):
+                task = asyncio.get_running_loop().create_task(self._answer(link, payload))
+                self._tasks[payload["id"]] = task
+                task.add_done_callback(partial(self._forget, payload["id"]))
+            elif event == "node.invoke.cancel" and (running := self._tasks.get(payload["id"])):
                 running.cancel()
 
     def _forget(self, id: str, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(id, None)
 
-    async def _answer(self, link: GatewayLink, told: Mapping[str, Any]) -> None:
+    async def _answer(self, link: GatewayLink, request: Mapping[str, Any]) -> None:
         """Do what is asked for, and tell what came of it."""
-        answer: dict[str, Any] = {"id": told["id"], "nodeId": told["nodeId"]}
+        answer: dict[str, Any] = {"id": request["id"], "nodeId": request["nodeId"]}
         try:
-            payload = await self._do_once(told)
+            payload = await self._do_once(request)
             answer |= {"ok": True, "payloadJSON": orjson.dumps(payload).decode()}
         except ToolError as error:
             answer |= {"ok": False, "error": {"code": error.code.upper(), "message": str(error)}}
         except Exception:
-            log.exception("%s failed", escape(str(told.get("command"))))
+            log.exception("%s failed", escape(str(request.get("command"))))
             answer |= {"ok": False, "error": {"code": "FAILED", "message": "it failed; the log of the node says why"}}
         try:
             await link.ask("node.invoke.result", answer)
         except CribError as error:  # the gateway has told whoever waited already that we had gone
-            log.warning("the answer to %s was not taken: %s", escape(str(told.get("command"))), error)
+            log.warning("the answer to %s was not taken: %s", escape(str(request.get("command"))), error)
 
-    async def _do_once(self, told: Mapping[str, Any]) -> Any:
+    async def _do_once(self, request: Mapping[str, Any]) -> Any:
         """Return what comes of a request; the same one again is not done."""
-        answer, key = self.answers.get(str(told.get("command"))), str(told.get("idempotencyKey"))
-        params = orjson.loads(told.get("paramsJSON") or "{}")
+        answer, key = self.answers.get(str(request.get("command"))), str(request.get("idempotencyKey"))
+        params = orjson.loads(request.get("paramsJSON") or "{}")
         if answer is None or not isinstance(params, dict):
-            raise ToolError(f"this node has no command {str(told.get('command'))[:64]!r}", code="not_found")
+            raise ToolError(f"this node has no command {str(request.get('command'))[:64]!r}", code="not_found")
         if key in self._seen:
             raise ToolError("this was asked for before; ask anew, with another key", code="repeated")
         self._seen[key] = None
@@ -216,8 +216,8 @@ class NodeHost:
             await self._crib.belt(_CALLER).ports.rpc("process.kill", {"id": details["sessionId"]})
             raise
         code, timed_out = details.get("exitCode"), bool(details.get("timedOut"))
-        told = {"exitCode": code, "timedOut": timed_out, "success": code == 0, "stdout": text, "stderr": ""}
-        return told | ({"error": details["error"]} if details.get("error") else {})
+        ended = {"exitCode": code, "timedOut": timed_out, "success": code == 0, "stdout": text, "stderr": ""}
+        return ended | ({"error": details["error"]} if details.get("error") else {})
 
     async def _which(self, params: Mapping[str, Any]) -> dict[str, Any]:
         names = params.get("bins")
@@ -296,8 +296,8 @@ def _rename(params: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, An
 
 
 def _read_seconds(params: Mapping[str, Any]) -> float:
-    said = params.get("timeoutMs")
-    return min(max(float(said) / 1000, 0.1), _MAX_RUN_SECONDS) if isinstance(said, (int, float)) else _RUN_SECONDS
+    timeout = params.get("timeoutMs")
+    return min(max(float(timeout) / 1000, 0.1), _MAX_RUN_SECONDS) if isinstance(timeout, (int, float)) else _RUN_SECONDS
 
 
 def _read_command(params: Mapping[str, Any]) -> dict[str, Any]:

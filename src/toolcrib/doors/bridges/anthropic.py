@@ -39,14 +39,14 @@ async def answers(
 ) -> "list[MessageParam]":
     """Run the calls of a reply and return the message that answers them all, in their order, pictures inside."""
     target = Target(api="anthropic", model=reply.model or "", claude_code=claude_code, sees=sees)
-    said = reply.model_dump(mode="json", warnings=False)
-    exchange = await run_calls(belt, wire.read_reply(said, target, _own_names(belt, target)))
+    raw = reply.model_dump(mode="json", warnings=False)
+    exchange = await run_calls(belt, wire.read_reply(raw, target, _own_names(belt, target)))
     if not exchange:
         return []
-    *_, told = wire.request(exchange, (), target)["messages"]
+    *_, message = wire.request(exchange, (), target)["messages"]
     # the client keeps the reply with the ids it came with, be they doubled or too long
     given = [block.id for block in reply.content if block.type == "tool_use"]
-    content: Any = [{**each, "tool_use_id": id} for each, id in zip(told["content"], given, strict=False)]
+    content: Any = [{**each, "tool_use_id": id} for each, id in zip(message["content"], given, strict=False)]
     return [{"role": "user", "content": content}]
 
 

@@ -41,8 +41,8 @@ async def answers(belt: Belt, *reply: types.GenerateContentResponse, sees: bool 
     target = Target(api="gemini", model=model, sees=sees)
     chunks = wire.ReplyStream(target, wire.own_names(tuple(belt.tools.values())))
     for each in reply:
-        told = {"candidates", "prompt_feedback"}
-        chunks.feed(each.model_dump(mode="json", by_alias=True, exclude_none=True, include=told))
+        keys = {"candidates", "prompt_feedback"}
+        chunks.feed(each.model_dump(mode="json", by_alias=True, exclude_none=True, include=keys))
     exchange = await run_calls(belt, chunks.end())
     if not exchange:
         return []

@@ -49,27 +49,27 @@ async def answers(belt: Belt, reply: "ChatCompletion", *, sees: bool = True) -> 
     model that does not see.
     """
     target = Target(api="openai", model=reply.model or "", sees=sees)
-    said = reply.model_dump(mode="json", warnings=False)
-    exchange = await run_calls(belt, chat.read_reply(said, target))
+    raw = reply.model_dump(mode="json", warnings=False)
+    exchange = await run_calls(belt, chat.read_reply(raw, target))
     if not exchange:
         return []
-    _, *told = chat.request(exchange, (), target)["messages"]
+    _, *encoded = chat.request(exchange, (), target)["messages"]
     # the client keeps the reply with the ids it came with, be they doubled or too long
     given = [call.id for call in reply.choices[0].message.tool_calls or ()]
-    matched: Any = [{**each, "tool_call_id": id} for each, id in zip(told, given, strict=False)]
-    messages: list[ChatCompletionMessageParam] = [*matched, *told[len(matched) :]]
+    matched: Any = [{**each, "tool_call_id": id} for each, id in zip(encoded, given, strict=False)]
+    messages: list[ChatCompletionMessageParam] = [*matched, *encoded[len(matched) :]]
     return messages
 
 
 async def response_answers(belt: Belt, reply: "Response", *, sees: bool = True) -> "list[FunctionCallOutput]":
     """Run the calls of a response and return the items that answer them, in their order, pictures inside."""
     target = Target(api="responses", model=reply.model or "", sees=sees)
-    said = reply.model_dump(mode="json", by_alias=True, warnings=False)
-    exchange = await run_calls(belt, responses.read_reply(said, target))
+    raw = reply.model_dump(mode="json", by_alias=True, warnings=False)
+    exchange = await run_calls(belt, responses.read_reply(raw, target))
     if not exchange:
         return []
-    told = [item for item in responses.request(exchange, (), target)["input"] if item["type"] != "function_call"]
+    encoded = [item for item in responses.request(exchange, (), target)["input"] if item["type"] != "function_call"]
     given = [item.call_id for item in reply.output if item.type == "function_call"]
-    matched: Any = [{**each, "call_id": id} for each, id in zip(told, given, strict=False)]
+    matched: Any = [{**each, "call_id": id} for each, id in zip(encoded, given, strict=False)]
     items: list[FunctionCallOutput] = matched
     return items

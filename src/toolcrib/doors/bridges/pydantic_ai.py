@@ -82,16 +82,16 @@ class CribToolset(AbstractToolset[AgentDepsT]):
         flaw = _explain_cut(ctx) or str(tool_args.get(_FLAW, ""))
         call = Call(id=ctx.tool_call_id or "", name=name, args={} if flaw else tool_args, parse_error=flaw)
         result = (await self._belt_of(ctx).call_all([call]))[0]
-        told = answer_message(call, result)
-        if told.status != "error":
+        message = answer_message(call, result)
+        if message.status != "error":
             pictures = [
-                BinaryContent(part.data, media_type=part.mime) for part in told.content if isinstance(part, Image)
+                BinaryContent(part.data, media_type=part.mime) for part in message.content if isinstance(part, Image)
             ]
-            words = told.plain_text
+            words = message.plain_text
             return ToolReturn(return_value=[words, *pictures] if pictures else words, metadata=result.details)
         if isinstance(result.details, Mapping) and result.details.get("code") == "bad_arguments":
-            raise ModelRetry(told.plain_text)
-        raise ToolFailed(told.plain_text)
+            raise ModelRetry(message.plain_text)
+        raise ToolFailed(message.plain_text)
 
     def _belt_of(self, ctx: RunContext[AgentDepsT]) -> Belt:
         return self._belt if isinstance(self._belt, Belt) else self._belt(ctx)

@@ -126,18 +126,18 @@ class Connection:
             if self._serving is not None and self._serving is not asyncio.current_task():
                 self._serving.cancel()
 
-    def send_event(self, told: GatewayEvent) -> None:
+    def send_event(self, event: GatewayEvent) -> None:
         """Tell it, and nobody else, of an event."""
         self._seq += 1
-        self._push(write_event(told.event, told.payload, self._seq))
+        self._push(write_event(event.event, event.payload, self._seq))
 
-    def tell(self, told: GatewayEvent) -> None:
+    def tell(self, event: GatewayEvent) -> None:
         """Tell it of an event, where that is for it."""
         principal = self.principal
-        if principal is None or not self._is_greeted or not self._may_hear(principal, told):
+        if principal is None or not self._is_greeted or not self._may_hear(principal, event):
             return
         self._seq += 1
-        self._push(write_event(told.event, told.payload, self._seq), droppable=told.event in _DROPPABLE)
+        self._push(write_event(event.event, event.payload, self._seq), droppable=event.event in _DROPPABLE)
 
     # before it is known
 
@@ -167,7 +167,7 @@ class Connection:
         finally:
             self._host.leave(self)
 
-    async def _next_request(self, most: int) -> FrameRequest | None:
+    async def _next_request(self, max_bytes: int) -> FrameRequest | None:
         """Return what it asks for next; None when it has gone, or sent what nobody can answer."""
         while True:
             message = await self._receive()
@@ -177,7 +177,7 @@ class Connection:
             try:
                 if self.principal is not None and text and (text := self._joiner.take(text)) is None:
                     continue
-                return parse_request(text, most)
+                return parse_request(text, max_bytes)
             except ValueError as error:
                 self._refuse(FrameError(str(error)))
                 return None
@@ -257,8 +257,8 @@ class Connection:
         else:
             self._permitted.add(request.method)
             frame = await self._ask(request)
-        if len(frame) > (most := MAX_JOINED_BYTES if self._takes_parts else MAX_WHOLE_BYTES):
-            frame = write_error(request.id, "INVALID_REQUEST", f"the answer has more than {most:,} bytes; ask for less")
+        if len(frame) > (cap := MAX_JOINED_BYTES if self._takes_parts else MAX_WHOLE_BYTES):
+            frame = write_error(request.id, "INVALID_REQUEST", f"the answer has more than {cap:,} bytes; ask for less")
         # an answer waits until those before it were read; only who does not read at all is closed for it
         while self._closing is None and 0 < self._buffered > MAX_BUFFERED_BYTES - len(frame):
             if not await self._wait_written():
@@ -347,10 +347,10 @@ class Connection:
         except (ClientDisconnected, TimeoutError, RuntimeError):
             return  # it has gone already
 
-    def _may_hear(self, principal: Principal, told: GatewayEvent) -> bool:
-        if needed := EVENTS.get(told.event):
-            is_theirs = told.is_for is None or principal.is_owner or told.is_for(principal.caller)
+    def _may_hear(self, principal: Principal, event: GatewayEvent) -> bool:
+        if needed := EVENTS.get(event.event):
+            is_theirs = event.is_for is None or principal.is_owner or event.is_for(principal.caller)
             return is_theirs and (needed in principal.scopes or "operator.admin" in principal.scopes)
-        if principal.is_owner or not told.session:
-            return principal.is_owner or told.event in ("tick", "shutdown")
-        return is_within(told.session, principal.caller.session or "")
+        if principal.is_owner or not event.session:
+            return principal.is_owner or event.event in ("tick", "shutdown")
+        return is_within(event.session, principal.caller.session or "")

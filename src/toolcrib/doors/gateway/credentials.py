@@ -220,14 +220,14 @@ def read_device(params: Mapping[str, Any], address: str, devices: Mapping[Any, D
         raise RefusedError(f"role_mismatch: {role[:32]}")
     known = devices.get((device["id"], role))
     asked = params.get("scopes", known.scopes if known else [ADMIN]) if role == "operator" else []
-    said = {
+    facts = {
         "publicKey": device["publicKey"],
         "clientId": client["id"],
         "clientMode": client["mode"],
         "remoteIp": address,
     }
-    said |= {key: client[key] for key in ("displayName", "platform") if key in client}
-    about = {key: escape(value[:_MAX_WORD_CHARS]) for key, value in said.items()}
+    facts |= {key: client[key] for key in ("displayName", "platform") if key in client}
+    about = {key: escape(value[:_MAX_WORD_CHARS]) for key, value in facts.items()}
     return Device(device["id"], "", role, frozenset(asked) & frozenset(OPERATOR_SCOPES.values()), about)
 
 

@@ -39,10 +39,10 @@ class FrameRequest(NamedTuple):
     params: Mapping[str, Any]
 
 
-def parse_request(text: str | None, most: int = MAX_FRAME_BYTES) -> FrameRequest:
+def parse_request(text: str | None, max_bytes: int = MAX_FRAME_BYTES) -> FrameRequest:
     """Return the request in a text message; raise FrameError when it is none."""
-    if text is None or len(text) > most:
-        raise FrameError(f"a message is text of at most {most:,} bytes")
+    if text is None or len(text) > max_bytes:
+        raise FrameError(f"a message is text of at most {max_bytes:,} bytes")
     try:
         value = orjson.loads(text)
     except (ValueError, RecursionError):

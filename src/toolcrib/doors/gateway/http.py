@@ -320,9 +320,9 @@ async def send_json(status: int, value: Any, send: Send) -> None:
 
 
 async def _send_raw(status: int, raw: Raw, send: Send) -> None:
-    told = {"content-type": raw.kind, "cache-control": "no-store", "x-content-type-options": "nosniff"}
-    told["content-security-policy"] = "default-src 'none'; frame-ancestors 'none'"
-    headers = [(name.encode(), value.encode("latin-1")) for name, value in {**told, **raw.headers}.items()]
+    defaults = {"content-type": raw.kind, "cache-control": "no-store", "x-content-type-options": "nosniff"}
+    defaults["content-security-policy"] = "default-src 'none'; frame-ancestors 'none'"
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in {**defaults, **raw.headers}.items()]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     if status >= 400 and status not in _MAY_RETRY:  # a client library must not ask for the same effects again

@@ -83,12 +83,12 @@ class OpenAiDoor:
             options = body.get("stream_options")
             has_usage = isinstance(options, dict) and bool(options.get("include_usage"))
             return 200, Raw("text/event-stream", _stream_chat(parts, head, has_usage=has_usage))
-        told = await parts.end()
-        message = {"role": "assistant", "content": told["text"] or None, "refusal": None}
-        if told["calls"]:
-            message["tool_calls"] = [_chat_call(call) for call in told["calls"]]
-        choice = {"index": 0, "message": message, "finish_reason": _finish(told), "logprobs": None}
-        return 200, {**head, "object": "chat.completion", "choices": [choice], "usage": _chat_usage(told)}
+        result = await parts.end()
+        message = {"role": "assistant", "content": result["text"] or None, "refusal": None}
+        if result["calls"]:
+            message["tool_calls"] = [_chat_call(call) for call in result["calls"]]
+        choice = {"index": 0, "message": message, "finish_reason": _finish(result), "logprobs": None}
+        return 200, {**head, "object": "chat.completion", "choices": [choice], "usage": _chat_usage(result)}
 
     async def responses(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
         """Answer as responses do."""
@@ -99,10 +99,10 @@ class OpenAiDoor:
         if not isinstance(items, list) or not items:
             raise HttpError(400, "invalid_request", "input is text, or a list of items")
         _refuse_unsupported(body)
-        said = _read_messages([_message_from(item) for item in items])
+        chat_input = _read_messages([_message_from(item) for item in items])
         if isinstance(instructions := body.get("instructions"), str):
-            said.system.insert(0, instructions)
-        params = await self._params(principal, scope, body, said, str(body.get("user") or ""))
+            chat_input.system.insert(0, instructions)
+        params = await self._params(principal, scope, body, chat_input, str(body.get("user") or ""))
         if previous := body.get("previous_response_id"):
             params |= {"sessionKey": _session_from(previous), "before": []}
         parts = _Parts(self._server, principal, params, receive)
@@ -119,12 +119,12 @@ class OpenAiDoor:
         return 200, _response(head, await parts.end())
 
     async def _params(
-        self, principal: Principal, scope: Scope, body: Mapping[str, Any], said: ChatInput, user: str
+        self, principal: Principal, scope: Scope, body: Mapping[str, Any], chat_input: ChatInput, user: str
     ) -> dict[str, Any]:
         """Return what the crib is asked: as the credential's caller, in a session of its own or below it."""
         word = str(body.get("model") or "toolcrib")
-        own, _, agent = word.partition(":")
-        is_agent = own in _OWN_NAMES
+        prefix, _, agent = word.partition(":")
+        is_agent = prefix in _OWN_NAMES
         agents = await self._agents(principal) if is_agent and agent else ["main"]
         if is_agent and (agent or "main") not in agents:
             raise HttpError(404, "model_not_found", f"there is no agent {agent[:64]!r}; GET /v1/models lists them")
@@ -132,14 +132,14 @@ class OpenAiDoor:
         home = principal.caller.session or f"agent:{(is_agent and agent) or 'main'}"
         slug = user if _PLAIN_USER.fullmatch(user) else f"u-{hashlib.sha256(user.encode()).hexdigest()[:32]}"
         key = named[0] if named else f"{home}:openai:{slug if user else token_hex(8)}"
-        if said.content or not said.results:
-            system = "\n\n".join(said.system)
+        if chat_input.content or not chat_input.results:
+            system = "\n\n".join(chat_input.system)
             blocks = [{"type": "text", "text": f"[The program that asks says:]\n{system}\n\n"}] if system else []
-            said.content = [*blocks, *said.content]
+            chat_input.content = [*blocks, *chat_input.content]
         return {
-            "content": said.content,
-            "before": [] if named or user else said.before,
-            "results": said.results,
+            "content": chat_input.content,
+            "before": [] if named or user else chat_input.before,
+            "results": chat_input.results,
             "tools": [] if body.get("tool_choice") == "none" else body.get("tools") or [],
             "sessionKey": key,
             "model": "" if is_agent else word,
@@ -174,12 +174,12 @@ class _Parts:
             await asyncio.wait([self._asking])
             if self._asking.cancelled():
                 raise HttpError(499, "client_closed_request", "whoever asked has gone")
-            told: dict[str, Any] = self._asking.result()
+            result: dict[str, Any] = self._asking.result()
         finally:
             self.close()
-        if told["status"] == "error":
-            raise HttpError(502, "turn_failed", told["error"] or "the turn failed")
-        return told
+        if result["status"] == "error":
+            raise HttpError(502, "turn_failed", result["error"] or "the turn failed")
+        return result
 
     async def pieces(self) -> AsyncIterator[str]:
         """Yield the words as they come, and "" now and then while none do."""
@@ -210,12 +210,12 @@ async def _stream_chat(parts: _Parts, head: Mapping[str, Any], *, has_usage: boo
         yield chunk({"role": "assistant", "content": ""})
         async for piece in parts.pieces():
             yield chunk({"content": piece}) if piece else _ALIVE
-        told = await parts.end()
-        for at, call in enumerate(told["calls"]):
-            yield chunk({"tool_calls": [{"index": at, **_chat_call(call)}]})
-        yield chunk({}, _finish(told))
+        result = await parts.end()
+        for index, call in enumerate(result["calls"]):
+            yield chunk({"tool_calls": [{"index": index, **_chat_call(call)}]})
+        yield chunk({}, _finish(result))
         if has_usage:
-            yield _sse({**head, "object": "chat.completion.chunk", "choices": [], "usage": _chat_usage(told)})
+            yield _sse({**head, "object": "chat.completion.chunk", "choices": [], "usage": _chat_usage(result)})
         yield b"data: [DONE]\n\n"
     except HttpError as error:
         yield _sse(error.to_json())
@@ -231,23 +231,23 @@ async def _stream_response(parts: _Parts, head: Mapping[str, Any]) -> AsyncGener
 
     begun = {**head, "status": "in_progress", "output": [], "usage": None}
     item, text = _message_item("", "in_progress"), ""
-    at = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    position = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     try:
         yield event("response.created", response=begun)
         yield event("response.in_progress", response=begun)
         async for piece in parts.pieces():
             if piece and not text:
                 yield event("response.output_item.added", output_index=0, item={**item, "content": []})
-                yield event("response.content_part.added", **at, part=_text_part(""))
+                yield event("response.content_part.added", **position, part=_text_part(""))
             text += piece
-            yield event("response.output_text.delta", **at, delta=piece, logprobs=[]) if piece else _ALIVE
-        told = await parts.end()
+            yield event("response.output_text.delta", **position, delta=piece, logprobs=[]) if piece else _ALIVE
+        result = await parts.end()
         done = _message_item(text, "completed", item["id"])
         if text:
-            yield event("response.output_text.done", **at, text=text, logprobs=[])
-            yield event("response.content_part.done", **at, part=done["content"][0])
+            yield event("response.output_text.done", **position, text=text, logprobs=[])
+            yield event("response.content_part.done", **position, part=done["content"][0])
             yield event("response.output_item.done", output_index=0, item=done)
-        calls = [_call_item(call) for call in told["calls"]]
+        calls = [_call_item(call) for call in result["calls"]]
         for place, call in enumerate(calls, 1 if text else 0):
             where = {"item_id": call["id"], "output_index": place}
             yield event("response.output_item.added", output_index=place, item={**call, "arguments": ""})
@@ -256,7 +256,7 @@ async def _stream_response(parts: _Parts, head: Mapping[str, Any]) -> AsyncGener
                 "response.function_call_arguments.done", **where, arguments=call["arguments"], name=call["name"]
             )
             yield event("response.output_item.done", output_index=place, item=call)
-        whole = _response(head, told) | {"output": [*([done] if text else []), *calls]}
+        whole = _response(head, result) | {"output": [*([done] if text else []), *calls]}
         yield event(f"response.{whole['status']}", response=whole)
     except HttpError as error:
         failed = {**begun, "status": "failed", "error": {"code": "server_error", "message": str(error)}}
@@ -265,15 +265,15 @@ async def _stream_response(parts: _Parts, head: Mapping[str, Any]) -> AsyncGener
         parts.close()
 
 
-def _response(head: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
-    output = [_message_item(told["text"], "completed")] if told["text"] else []
-    is_whole = _finish(told) in ("stop", "tool_calls")
-    used = told["usage"]
+def _response(head: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    output = [_message_item(result["text"], "completed")] if result["text"] else []
+    is_whole = _finish(result) in ("stop", "tool_calls")
+    used = result["usage"]
     return {
         **head,
         "status": "completed" if is_whole else "incomplete",
         "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
-        "output": [*output, *map(_call_item, told["calls"])],
+        "output": [*output, *map(_call_item, result["calls"])],
         "usage": {
             "input_tokens": used["input"], "output_tokens": used["output"],
             "total_tokens": used["input"] + used["output"],
@@ -302,8 +302,8 @@ def _chat_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call["id"], "type": "function", "function": function}
 
 
-def _chat_usage(told: Mapping[str, Any]) -> dict[str, Any]:
-    used = told["usage"]
+def _chat_usage(result: Mapping[str, Any]) -> dict[str, Any]:
+    used = result["usage"]
     counted = {"prompt_tokens": used["input"], "completion_tokens": used["output"]}
     return {
         **counted,
@@ -312,8 +312,8 @@ def _chat_usage(told: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _finish(told: Mapping[str, Any]) -> str:
-    return "tool_calls" if told["calls"] else _FINISHES.get(told["reason"], "length")
+def _finish(result: Mapping[str, Any]) -> str:
+    return "tool_calls" if result["calls"] else _FINISHES.get(result["reason"], "length")
 
 
 def _sse(value: Any, event: str = "") -> bytes:
@@ -327,36 +327,36 @@ def _refuse_unsupported(body: Mapping[str, Any]) -> None:
         raise HttpError(400, "unsupported", "tool_choice is auto or none: the model decides which tools it calls")
     if body.get("n", 1) not in (1, None):
         raise HttpError(400, "unsupported", "n is 1: a request is one turn")
-    said = body.get("text")
-    form = body.get("response_format") or (said.get("format") if isinstance(said, dict) else None)
+    text = body.get("text")
+    form = body.get("response_format") or (text.get("format") if isinstance(text, dict) else None)
     if isinstance(form, dict) and form.get("type") != "text":
         raise HttpError(400, "unsupported", "an answer is text; ask for JSON in words")
 
 
 def _read_messages(messages: Iterable[Any]) -> ChatInput:
     """Return what is said: now is all behind the last reply."""
-    said, now = ChatInput(), list[dict[str, Any]]()
+    chat_input, now = ChatInput(), list[dict[str, Any]]()
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None
         if role in ("system", "developer"):
-            said.system.append("".join(block["text"] for block in _blocks(message) if block["type"] == "text"))
+            chat_input.system.append("".join(block["text"] for block in _blocks(message) if block["type"] == "text"))
         elif role in ("user", "function", "tool"):
             now.append(message)
         elif role == "assistant":
-            said.before += [block for each in (*now, message) for block in _tell_before(each)]
+            chat_input.before += [block for each in (*now, message) for block in _tell_before(each)]
             now = []
         else:
             raise HttpError(400, "invalid_request", f"a message has a role we know, not {str(role)[:32]!r}")
     for message in now:
         if message["role"] == "user":
-            said.content += _blocks(message)
+            chat_input.content += _blocks(message)
         else:
             text = "".join(block["text"] for block in _blocks(message) if block["type"] == "text")
-            said.results.append({"id": str(message.get("tool_call_id") or ""), "text": text})
-    if said.before:
-        said.before.insert(0, {"type": "text", "text": "[What was said before, as the program tells it:]\n"})
-        said.before.append({"type": "text", "text": "[Now:]\n"})
-    return said
+            chat_input.results.append({"id": str(message.get("tool_call_id") or ""), "text": text})
+    if chat_input.before:
+        chat_input.before.insert(0, {"type": "text", "text": "[What was said before, as the program tells it:]\n"})
+        chat_input.before.append({"type": "text", "text": "[Now:]\n"})
+    return chat_input
 
 
 def _tell_before(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -239,11 +239,11 @@ class GatewayServer:
         self._origins, self._proxies = frozenset(map(fold_origin, origins)) - {""}, tuple(proxies)
         self._hosts = frozenset(urlsplit(origin).hostname or "" for origin in self._origins)
 
-    def _broadcast(self, told: GatewayEvent) -> None:
+    def _broadcast(self, event: GatewayEvent) -> None:
         if len(self._known) > 1:  # written once for all of them
-            told = told._replace(payload=orjson.Fragment(orjson.dumps(told.payload)))
+            event = event._replace(payload=orjson.Fragment(orjson.dumps(event.payload)))
         for connection in tuple(self._known.values()):
-            connection.tell(told)
+            connection.tell(event)
 
     # requests
 
@@ -456,15 +456,15 @@ class GatewayServer:
 def _read_node(connection: Connection, params: Mapping[str, Any]) -> Node:
     """Return a node as it says it is."""
     client = params["client"]
-    said = {
+    facts = {
         key: escape(str(client.get(key, ""))[:128]) for key in ("displayName", "platform", "deviceFamily", "version")
     }
     return Node(
         id=connection.principal.id if connection.principal else "",
-        name=said["displayName"],
-        platform=said["platform"],
-        family=said["deviceFamily"],
-        version=said["version"],
+        name=facts["displayName"],
+        platform=facts["platform"],
+        family=facts["deviceFamily"],
+        version=facts["version"],
         address=connection.address,
         caps=tuple(filter(_WORD.fullmatch, params.get("caps", ()))),
         commands=tuple(filter(_WORD.fullmatch, params.get("commands", ()))),

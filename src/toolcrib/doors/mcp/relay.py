@@ -198,9 +198,9 @@ class Relay:
 
     async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> _Answer:
         server, name = await self._find_prompt(params.name)
-        told = await self._ask(server, "prompts/get", {"name": name, "arguments": dict(params.arguments or {})})
+        prompt = await self._ask(server, "prompts/get", {"name": name, "arguments": dict(params.arguments or {})})
         token, messages = new_token(), list[_Answer]()
-        for each in told["messages"] if isinstance(told.get("messages"), list) else ():
+        for each in prompt["messages"] if isinstance(prompt.get("messages"), list) else ():
             if isinstance(each, dict) and each.get("role") in ("user", "assistant"):
                 try:
                     read = wire.read_result({"content": [each.get("content")]}, server)
@@ -208,7 +208,7 @@ class Relay:
                     raise MCPError(INTERNAL_ERROR, str(error)) from None
                 blocks = wire.encode_result(present(read, token, _RESULT_CHARS))["content"]
                 messages += [{"role": each["role"], "content": block} for block in blocks]
-        return {"messages": messages} | _words(told, "description")
+        return {"messages": messages} | _words(prompt, "description")
 
     async def _complete(self, ctx: Context, params: CompleteRequestParams) -> _Answer:
         ref = params.ref.model_dump(by_alias=True, exclude_none=True)
@@ -220,11 +220,11 @@ class Relay:
         if params.context is not None:
             asked["context"] = params.context.model_dump(by_alias=True, exclude_none=True)
         try:
-            told = await self._ask(server, "completion/complete", asked)
+            answer = await self._ask(server, "completion/complete", asked)
         except MCPError:  # it completes nothing, or may not be asked
-            told = {}
-        said = told.get("completion")
-        values = said.get("values") if isinstance(said, dict) else None
+            answer = {}
+        completion = answer.get("completion")
+        values = completion.get("values") if isinstance(completion, dict) else None
         clean = (_clean(each) for each in values) if isinstance(values, list) else ()
         return {"completion": {"values": [each for each in clean if each][:_MAX_VALUES], "hasMore": False}}
 

@@ -150,8 +150,8 @@ class ProgressSender:
 
     def _step(self, partial: Result) -> _ProgressStep:
         """Return a step; what a body says in its details, how much of how much, counts as long as it grows."""
-        said = partial.details if isinstance(partial.details, Mapping) else {}
-        done, total = _number(said.get("progress")), _number(said.get("total"))
+        details = partial.details if isinstance(partial.details, Mapping) else {}
+        done, total = _number(details.get("progress")), _number(details.get("total"))
         if done is None or done <= self._last:
             done, total = self._last + 1, None
         self._last = done
@@ -188,14 +188,14 @@ def _can_ask(ctx: Context) -> bool:
 async def _ask_client(ctx: Context, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Have the client show a form; what comes back may be its model's."""
     try:
-        said = await ctx.session.elicit_form(message, dict(schema), ctx.request_id)
+        form = await ctx.session.elicit_form(message, dict(schema), ctx.request_id)
     except (MCPError, ValidationError):
         raise ToolError("the client could not ask anybody", code="unavailable") from None
-    if said.action != "accept":
+    if form.action != "accept":
         return None
-    if len(said.model_dump_json()) > _FORM_CHARS:
+    if len(form.model_dump_json()) > _FORM_CHARS:
         raise ToolError(f"what was filled in is longer than {_FORM_CHARS:,} characters", code="too_large")
-    return said.content or {}
+    return form.content or {}
 
 
 async def _refuse_to_ask(message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -325,7 +325,7 @@ class BeltServer(Server[Any]):
             return ctx.session.report_progress
 
         async def write_log(done: float, total: float | None, words: str | None) -> None:
-            said = LoggingMessageNotificationParams(level="info", logger=tool, data=words or f"{done:g}")
-            await ctx.session.send_notification(LoggingMessageNotification(params=said), ctx.request_id)
+            params = LoggingMessageNotificationParams(level="info", logger=tool, data=words or f"{done:g}")
+            await ctx.session.send_notification(LoggingMessageNotification(params=params), ctx.request_id)
 
         return write_log

@@ -47,20 +47,20 @@ def claim_stdio() -> Iterator[tuple[int, int]]:
 
 async def serve_stdio(server: Server, stdin: int, stdout: int) -> None:
     """Serve one client until it closes our stdin, or does not read our stdout any more; then every call is stopped."""
-    heard, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    answers, said = anyio.create_memory_object_stream[SessionMessage]()
+    incoming, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    answers, outgoing = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as group:
-        group.start_soon(_read_messages, stdin, heard, answers.clone())
-        group.start_soon(_write_messages, stdout, said, group.cancel_scope)
+        group.start_soon(_read_messages, stdin, incoming, answers.clone())
+        group.start_soon(_write_messages, stdout, outgoing, group.cancel_scope)
         await server.run(messages, answers, server.create_initialization_options())
 
 
 async def _read_messages(
     stdin: int,
-    heard: MemoryObjectSendStream[SessionMessage | Exception],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
     answers: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    async with heard, answers:
+    async with incoming, answers:
         async for line in _lines(stdin):
             try:
                 message = jsonrpc_message_adapter.validate_json(line or b"", by_name=False)
@@ -70,7 +70,7 @@ async def _read_messages(
                 fault = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=PARSE_ERROR, message=what))
                 await answers.send(SessionMessage(fault))
             else:
-                await heard.send(SessionMessage(message))
+                await incoming.send(SessionMessage(message))
 
 
 async def _lines(stdin: int) -> AsyncIterator[bytes | None]:
@@ -93,10 +93,10 @@ async def _lines(stdin: int) -> AsyncIterator[bytes | None]:
 
 
 async def _write_messages(
-    stdout: int, said: MemoryObjectReceiveStream[SessionMessage], everything: anyio.CancelScope
+    stdout: int, outgoing: MemoryObjectReceiveStream[SessionMessage], everything: anyio.CancelScope
 ) -> None:
-    async with said:
-        async for message in said:
+    async with outgoing:
+        async for message in outgoing:
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             try:
                 await _write(stdout, f"{line}\n".encode())
