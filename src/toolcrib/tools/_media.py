@@ -102,7 +102,7 @@ def fit_picture(data: bytes, mime: str) -> Picture:
             "smaller needs Pillow; install toolcrib[media], or make a smaller copy",
             code="too_large",
         ) from None
-    made = turn_and_shrink(data, mime, side=_MAX_SIDE, most=_MAX_BYTES)
+    made = turn_and_shrink(data, mime, side=_MAX_SIDE, max_bytes=_MAX_BYTES)
     return as_it_is if made is None else _as_picture(made)
 
 
@@ -123,7 +123,7 @@ def fit_any_picture(data: bytes) -> Picture:
         if mime is not None:
             return fitted
         raise ToolError(f"it is {file_kind(data)}, which needs Pillow; install toolcrib[media]") from None
-    return _as_picture(convert_picture(data, side=_MAX_SIDE, most=_MAX_BYTES, pixels=_MAX_PIXELS))
+    return _as_picture(convert_picture(data, side=_MAX_SIDE, max_bytes=_MAX_BYTES, pixels=_MAX_PIXELS))
 
 
 def _as_picture(made: "Shrunk") -> Picture:
@@ -168,9 +168,9 @@ def name_file(folder: str, what: str, kind: str) -> str:
 
 def decode_sent(payload: Any) -> bytes:
     """Return the bytes of a picture or a clip."""
-    said = payload.get("base64") if isinstance(payload, Mapping) else None
+    encoded = payload.get("base64") if isinstance(payload, Mapping) else None
     try:
-        data = base64.b64decode(said or "", validate=True)
+        data = base64.b64decode(encoded or "", validate=True)
     except (binascii.Error, TypeError, ValueError):
         data = b""
     if not data:

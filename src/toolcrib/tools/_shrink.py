@@ -28,32 +28,32 @@ class Shrunk:
     sides: tuple[int, int]
 
 
-def turn_and_shrink(data: bytes, mime: str, *, side: int, most: int) -> Shrunk | None:
+def turn_and_shrink(data: bytes, mime: str, *, side: int, max_bytes: int) -> Shrunk | None:
     """Return the picture upright, no side longer than `side`, at most `most` bytes; None when it is so already."""
     try:
         with Image.open(io.BytesIO(data)) as opened:
             turned = opened.getexif().get(0x0112, 1) != 1
-            if not turned and max(opened.size) <= side and len(data) <= most:
+            if not turned and max(opened.size) <= side and len(data) <= max_bytes:
                 return None
             image: Image.Image = ImageOps.exif_transpose(opened) if turned else opened
             image.load()
-            return _shrink(image, mime, side, most)
+            return _shrink(image, mime, side, max_bytes)
     except DAMAGES as error:
         raise ToolError(f"it begins like {mime} but cannot be opened: {error}", code="damaged") from error
 
 
-def convert_picture(data: bytes, *, side: int, most: int, pixels: int) -> Shrunk:
+def convert_picture(data: bytes, *, side: int, max_bytes: int, pixels: int) -> Shrunk:
     """Return a picture of a kind that models do not take, or the first of a moving one, as they take it."""
     try:
         with Image.open(io.BytesIO(data), formats=_CONVERTED) as opened:
             if opened.width * opened.height > pixels:
                 raise ToolError(f"its {opened.width}x{opened.height} pixels are too many to open", code="too_large")
-            return _shrink(ImageOps.exif_transpose(opened), "image/png", side, most)
+            return _shrink(ImageOps.exif_transpose(opened), "image/png", side, max_bytes)
     except DAMAGES as error:
         raise ToolError(f"it cannot be opened: {error}", code="damaged") from error
 
 
-def _shrink(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
+def _shrink(image: Image.Image, mime: str, side: int, max_bytes: int) -> Shrunk:
     """Return the largest writing of the picture that fits."""
     full = image.size
     first = min(1.0, side / max(full))
@@ -65,9 +65,9 @@ def _shrink(image: Image.Image, mime: str, side: int, most: int) -> Shrunk:
         sides = (max(1, round(full[0] * first * scale)), max(1, round(full[1] * first * scale)))
         shrunk = image if sides == full else image.resize(sides, Image.Resampling.LANCZOS)
         for data, kind in _encodings(shrunk, mime):
-            if len(data) <= most:
+            if len(data) <= max_bytes:
                 return Shrunk(data, kind, full, sides)
-    raise ToolError(f"it stays above {most:,} bytes however small it is made", code="too_large")
+    raise ToolError(f"it stays above {max_bytes:,} bytes however small it is made", code="too_large")
 
 
 def _encodings(image: Image.Image, mime: str) -> Iterator[tuple[bytes, str]]:

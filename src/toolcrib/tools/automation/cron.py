@@ -41,8 +41,8 @@ async def cron(ctx: Ctx, args: Args) -> Result:
     `run` runs one at once; `runs` shows what came of it.
     """
     action = args["action"]
-    told = await ctx.rpc("wake" if action == "wake" else f"cron.{action}", await _params(ctx, action, args))
-    return Result.json({name: each for name, each in told.items() if name != "source"})
+    answer = await ctx.rpc("wake" if action == "wake" else f"cron.{action}", await _params(ctx, action, args))
+    return Result.json({name: each for name, each in answer.items() if name != "source"})
 
 
 async def _params(ctx: Ctx, action: str, args: Args) -> dict[str, Any]:
@@ -68,10 +68,10 @@ async def _quote(ctx: Ctx, job: Mapping[str, Any], many: int) -> Mapping[str, An
     payload = inner.get("payload")
     if not many or not isinstance(payload, Mapping) or not isinstance(payload.get("text"), str):
         return job
-    told = await ctx.rpc("sessions.history", {"most": many * 4, "chars": _MESSAGE_CHARS})
-    said = [each for each in told["messages"] if each["role"] in ("user", "assistant") and each["text"].strip()]
+    history = await ctx.rpc("sessions.history", {"most": many * 4, "chars": _MESSAGE_CHARS})
+    messages = [each for each in history["messages"] if each["role"] in ("user", "assistant") and each["text"].strip()]
     lines, left = list[str](), _CONTEXT_CHARS
-    for each in said[-many:]:
+    for each in messages[-many:]:
         line = f"- {each['role'].title()}: {' '.join(each['text'].split())}"
         if (left := left - len(line)) < 0:
             break

@@ -86,9 +86,9 @@ def _unit_of(known: Mapping[str, str]) -> tuple[str, str]:
         for less in known
         if len(more) > len(less) and more.startswith(less) and own.startswith(known[less])
     ]
-    told = [(written, own) for written, own in steps if own]
-    if told:
-        return min(told, key=lambda step: len(step[0]))
+    indented = [(written, own) for written, own in steps if own]
+    if indented:
+        return min(indented, key=lambda step: len(step[0]))
     for written, own in known.items():
         if own and written and not own.strip("\t") and len(written) % len(own) == 0:
             return written[: len(written) // len(own)], "\t"
@@ -293,21 +293,21 @@ def find_nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> 
     Lines that are there vote for the place of the passage; without any, the line that shares most words is told.
     """
     wanted = {
-        at: plain for at, line in enumerate(asked[:_MAX_ASKED_LINES]) if (plain := fold_line(line[:_MAX_LINE_CHARS]))
+        row: plain for row, line in enumerate(asked[:_MAX_ASKED_LINES]) if (plain := fold_line(line[:_MAX_LINE_CHARS]))
     }
     if not wanted:
         return None
     seen = [fold_line(line[:_MAX_LINE_CHARS]) for line in lines[first : first + _MAX_LINES]]
-    at = _vote(seen, wanted)
-    if at is None:
-        at = _alike(seen, wanted)
-    if at is None:
+    index = _vote(seen, wanted)
+    if index is None:
+        index = _alike(seen, wanted)
+    if index is None:
         return None
     for number, plain in wanted.items():
-        if not 0 <= at + number < len(seen) or seen[at + number] != plain:
-            line = min(max(at + number, 0), len(seen) - 1)
+        if not 0 <= index + number < len(seen) or seen[index + number] != plain:
+            line = min(max(index + number, 0), len(seen) - 1)
             return Near(first + line + 1, lines[first + line], asked[number])
-    return Near(first + at + 1, lines[first + at], asked[0])
+    return Near(first + index + 1, lines[first + index], asked[0])
 
 
 def _vote(seen: Sequence[str], wanted: dict[int, str]) -> int | None:
@@ -330,12 +330,12 @@ def _alike(seen: Sequence[str], wanted: dict[int, str]) -> int | None:
     likely = (at for at, line in enumerate(seen) if any(word in line.lower() for word in words))
     some = list(islice(likely, _MAX_COMPARED_LINES)) or range(min(len(seen), _MAX_COMPARED_LINES))
     pairs = _pairs(plain)
-    best, most = None, 0.2  # below it, two lines have nothing to do with each other
+    best, score_before = None, 0.2  # below it, two lines have nothing to do with each other
     for at in some:
-        own = _pairs(seen[at])
-        score = len(pairs & own) / (len(pairs | own) or 1)
-        if score > most:
-            best, most = at, score
+        pairs_here = _pairs(seen[at])
+        score = len(pairs & pairs_here) / (len(pairs | pairs_here) or 1)
+        if score > score_before:
+            best, score_before = at, score
     return None if best is None else best - number
 
 

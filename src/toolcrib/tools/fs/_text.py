@@ -36,25 +36,25 @@ class LineCut:
     partial: bool = False
 
 
-def first_lines(text: str, most: int, size: int) -> LineCut:
+def first_lines(text: str, max_lines: int, max_bytes: int) -> LineCut:
     """Return the first whole lines: at most `most`, at most `size` bytes of UTF-8 without the end of the last."""
     rows = _ROW.findall(text)
-    count = _count_fitting(rows, most, size)
+    count = _count_fitting(rows, max_lines, max_bytes)
     if count == len(rows):
         return LineCut(text, count, count)
     kept = "".join(rows[:count]).removesuffix("\n")
-    return LineCut(kept, count, len(rows), "lines" if count >= most else "bytes")
+    return LineCut(kept, count, len(rows), "lines" if count >= max_lines else "bytes")
 
 
-def take_last_lines(text: str, most: int, size: int) -> LineCut:
+def take_last_lines(text: str, max_lines: int, max_bytes: int) -> LineCut:
     """Return the last whole lines that fit; of a last line that does not fit alone, its end."""
     rows = _ROW.findall(text)
-    count = _count_fitting(rows[::-1], most, size)
+    count = _count_fitting(rows[::-1], max_lines, max_bytes)
     if count == len(rows):
         return LineCut(text, count, count)
-    if count or most < 1:
-        return LineCut("".join(rows[len(rows) - count :]), count, len(rows), "lines" if count >= most else "bytes")
-    end = rows[-1].encode("utf-8", "surrogatepass")[-size:] if size > 0 else b""
+    if count or max_lines < 1:
+        return LineCut("".join(rows[len(rows) - count :]), count, len(rows), "lines" if count >= max_lines else "bytes")
+    end = rows[-1].encode("utf-8", "surrogatepass")[-max_bytes:] if max_bytes > 0 else b""
     return LineCut(end.decode("utf-8", "ignore"), 1, len(rows), "bytes", partial=True)
 
 
@@ -63,14 +63,14 @@ def shorten_line(line: str, width: int, mark: str) -> str:
     return line if len(line) <= width else line[:width] + mark
 
 
-def _count_fitting(rows: list[str], most: int, size: int) -> int:
+def _count_fitting(rows: list[str], max_lines: int, max_bytes: int) -> int:
     """Return how many of the rows fit, counted from the first."""
-    left = size + 1  # the end of one line is free
-    for at, row in enumerate(rows[: max(most, 0)]):
+    left = max_bytes + 1  # the end of one line is free
+    for index, row in enumerate(rows[: max(max_lines, 0)]):
         left -= len(row.encode("utf-8", "surrogatepass")) + (not row.endswith("\n"))
         if left < 0:
-            return at
-    return min(len(rows), max(most, 0))
+            return index
+    return min(len(rows), max(max_lines, 0))
 
 
 T = TypeVar("T")
@@ -181,8 +181,8 @@ async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
     ]
     sentence = str(error).partition("; ")[0]
     if shown := [names[each] for each in near]:
-        told = f"{sentence}; did you mean {' or '.join(map(repr, shown))}?"
-        return ToolError(told, code=error.code, source=attribute_names(shown), for_model=_advise(path, shown))
+        message = f"{sentence}; did you mean {' or '.join(map(repr, shown))}?"
+        return ToolError(message, code=error.code, source=attribute_names(shown), for_model=_advise(path, shown))
     same = await find_same_name(ctx, name)
     sentence += f"; there is {' and '.join(map(repr, same))}" if same else ""
     where = repr(folder) if folder else "the workspace"
@@ -191,9 +191,9 @@ async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
     more = f" and {listing.total - 8} more" if listing.total > 8 else ""
     source = attribute_names((*same, *shown))
     held = f"{where} holds {some + more if some else 'nothing'}"
-    told = f"{sentence}; {held}"
+    message = f"{sentence}; {held}"
     advice = _advise(path, same) or f'The path "{path}" does not exist; {held}. Do not try again; tell the user.'
-    return ToolError(told, code=error.code, source=source, for_model=advice)
+    return ToolError(message, code=error.code, source=source, for_model=advice)
 
 
 def _advise(path: str, others: Sequence[str]) -> str:
@@ -230,8 +230,8 @@ def take_fitting(rows: Iterable[str]) -> list[str]:
 
 def render_rows(rows: list[str], total: int, what: str, notes: Mapping[str, object]) -> str:
     """Return the rows (or `what` stands for none), the word on those that did not fit, and the notes that hold."""
-    said = [note for note, holds in notes.items() if holds]
+    remarks = [note for note, holds in notes.items() if holds]
     if len(rows) < total:
-        said.insert(0, f"{format_size(MAX_SEARCH_BYTES)} shown, {len(rows)} of {total} rows; narrow the search")
+        remarks.insert(0, f"{format_size(MAX_SEARCH_BYTES)} shown, {len(rows)} of {total} rows; narrow the search")
     text = "\n".join(rows) or f"[{what}]"
-    return f"{text}\n\n[{'; '.join(said)}]" if said else text
+    return f"{text}\n\n[{'; '.join(remarks)}]" if remarks else text

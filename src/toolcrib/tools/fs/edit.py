@@ -130,9 +130,9 @@ async def edit(
     with _name_file(path):
         await ctx.workspace.change([Change(path=path, data=made.data, expect=entry.version)])
     places = f"{made.count} places" if made.count > 1 else "1 place"
-    said = f"Replaced {places} in {quote_path(path)}, first at line {made.diff.first}{_APART[made.reading]}."
+    sentence = f"Replaced {places} in {quote_path(path)}, first at line {made.diff.first}{_APART[made.reading]}."
     return Result.text(
-        said, details=_details(path, made.diff, made.count, made.reading), end=render_change(made.diff.text)
+        sentence, details=_details(path, made.diff, made.count, made.reading), end=render_change(made.diff.text)
     )
 
 
@@ -197,12 +197,12 @@ def _no_match(path: str, body: FileBody, name: str, old: str) -> ToolError:
         return ToolError(f"{what}; in a file of this size it must be written exactly as it is there", code="no_match")
     near = find_nearest(body.pieces[0], lines)
     if near is None:
-        told = f"Nothing was changed: {what}. Use read to see what it holds, then call edit again."
-        return ToolError(f"{what}; nothing in it is like it", code="no_match", for_model=told)
+        advice = f"Nothing was changed: {what}. Use read to see what it holds, then call edit again."
+        return ToolError(f"{what}; nothing in it is like it", code="no_match", for_model=advice)
     line = f'"{shorten_line(near.text, _NEAR_CHARS, "...")}"'
     how = f"{name} {line}" if len(lines) == 1 else f"{name} as it stands in the file"
-    told = f"Nothing was changed: {what}. Line {near.line} is {line}. Call edit again with {how}."
-    return ToolError(f"{what}; {near} where {quote_line(near.asked)} was asked for", code="no_match", for_model=told)
+    advice = f"Nothing was changed: {what}. Line {near.line} is {line}. Call edit again with {how}."
+    return ToolError(f"{what}; {near} where {quote_line(near.asked)} was asked for", code="no_match", for_model=advice)
 
 
 def _refuse_changed(path: str, seen: Entry | None, entry: Entry, data: bytes) -> None:

@@ -39,12 +39,12 @@ async def find(
     if not pattern.strip():
         raise ToolError("the pattern is empty; give a glob such as *.py", code="bad_arguments")
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
-    most = min(limit, _MAX_NAMES)
-    found = await ctx.workspace.find(Find(pattern=pattern, path=spelled, limit=most))
+    cap = min(limit, _MAX_NAMES)
+    found = await ctx.workspace.find(Find(pattern=pattern, path=spelled, limit=cap))
     start = 0 if entry.path == "." else len(entry.path) + 1
     rows = take_fitting(escape_name(name[start:]) for name in found.paths)
     notes = {
-        f"{most} results shown and there are more; limit={min(2 * most, _MAX_NAMES)} shows more of them": found.more,
+        f"{cap} results shown and there are more; limit={min(2 * cap, _MAX_NAMES)} shows more of them": found.more,
         f"folders that could not be read: {found.unreadable}": found.unreadable,
         JUDGED_NOTE: found.judged,
     }

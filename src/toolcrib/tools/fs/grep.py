@@ -50,7 +50,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
 ) -> Result:
     """Search the contents of files; shows path:line: text. Skips what .gitignore names. Use find for names."""
     spelled, entry = await use_existing(ctx, path, ctx.workspace.stat)
-    most = min(limit, _MAX_ROWS)
+    cap = min(limit, _MAX_ROWS)
     found = await ctx.workspace.search(
         Search(
             pattern=pattern,
@@ -59,7 +59,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
             ignore_case=ignoreCase,
             literal=literal,
             context=max(0, context),
-            limit=most,
+            limit=cap,
         )
     )
     start = 0 if entry.path == "." else len(entry.path) + 1 if entry.kind == "folder" else entry.path.rfind("/") + 1
@@ -69,7 +69,7 @@ async def grep(  # noqa: PLR0913  the parameters of the reference
     cut = any(len(line.text) > _WIDTH for line in found.lines[: len(rows)])
     matches = sum(line.matched for line in found.lines)
     notes = {
-        f"{matches} matches shown and there are more; limit={min(2 * most, _MAX_ROWS)} shows more of them": found.more,
+        f"{matches} matches shown and there are more; limit={min(2 * cap, _MAX_ROWS)} shows more of them": found.more,
         f"some lines are cut after {_WIDTH} characters; read shows them whole": cut,
         f"hard-linked files with matches that were left out: {found.linked}": found.linked,
         f"files and folders that could not be read: {found.unreadable}": found.unreadable,

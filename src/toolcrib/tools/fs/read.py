@@ -34,15 +34,15 @@ async def read(
     mime = Image.mime_of(head)
     if mime is not None:
         return await _picture(ctx, found, mime)
-    first, most = max(1, offset or 1), _MAX_LINES if limit is None else min(limit, _MAX_LINES)
+    first, count = max(1, offset or 1), _MAX_LINES if limit is None else min(limit, _MAX_LINES)
     encoding = detect_encoding(head)
     if encoding is not None:
-        return await _read_decoded(ctx, found, encoding, first, most, limit)
+        return await _read_decoded(ctx, found, encoding, first, count, limit)
     if is_binary(head):
         entry = await workspace.stat(found)
         text = f"[{escape_name(found)} is {file_kind(head)}, {format_size(entry.size)}, not text; {_OTHER_FORMATS}]"
         return Result.text(text, details={"path": entry.path, "kind": "binary", "bytes": entry.size})
-    passage = await workspace.lines(found, first, most, _MAX_BYTES)
+    passage = await workspace.lines(found, first, count, _MAX_BYTES)
     workspace.note(passage.entry)
     return _text(passage, passage.data.decode("utf-8", "replace"), limit)
 
@@ -59,7 +59,7 @@ async def _picture(ctx: Ctx, path: str, mime: str) -> Result:
     return Result.image(picture.data, mime=picture.mime, label=picture.note, path=path, details=details)
 
 
-async def _read_decoded(ctx: Ctx, path: str, encoding: str, first: int, most: int, limit: int | None) -> Result:
+async def _read_decoded(ctx: Ctx, path: str, encoding: str, first: int, count: int, limit: int | None) -> Result:
     """Return lines of a file whose line ends are not bytes of their own."""
     entry = await ctx.workspace.stat(path)
     if entry.size > _MAX_DECODED_BYTES:
@@ -71,7 +71,7 @@ async def _read_decoded(ctx: Ctx, path: str, encoding: str, first: int, most: in
     text = (await ctx.workspace.read(path)).decode(encoding, "replace")
     rows = text.split("\n")
     rest = "\n".join(rows[first - 1 :])
-    cut = first_lines(rest, most, _MAX_BYTES)
+    cut = first_lines(rest, count, _MAX_BYTES)
     total = len(rows) - (rows[-1] == "")
     passage = Passage(
         data=b"", first=first, count=cut.count, more=cut.by is not None, total=total, entry=entry,

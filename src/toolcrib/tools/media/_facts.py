@@ -38,14 +38,14 @@ def describe_plainly(data: bytes, sides: tuple[int, int]) -> PictureFacts:
         return PictureFacts((), "")
     width, height = sides
     shape = "square" if width == height else "wider than high" if width > height else "higher than wide"
-    said = (
+    remarks = (
         shape,
         f"mostly {', '.join(colours)}" if colours else "of no one colour",
         "partly transparent" if has_alpha else "",
         f"moving, {frames} pictures of which the first is shown" if frames > 1 else "",
         f"dated {date}" if date else "",
     )
-    return PictureFacts(tuple(filter(None, said)), camera)
+    return PictureFacts(tuple(filter(None, remarks)), camera)
 
 
 def _read_camera(opened: Image.Image) -> tuple[str, str]:
@@ -64,8 +64,8 @@ def _name_colours(small: Image.Image) -> list[str]:
     """Return the colours that cover much of a picture, the most of it first."""
     bytes_of = iter(small.tobytes())
     counts = Counter(_name_colour(*pixel) for pixel in zip(*[bytes_of] * 4, strict=True))
-    most = counts.most_common(_MOST_COLOURS)
-    return [name for name, count in most if name and count >= _LEAST_SHARE * counts.total()]
+    frequent = counts.most_common(_MOST_COLOURS)
+    return [name for name, count in frequent if name and count >= _LEAST_SHARE * counts.total()]
 
 
 def _name_colour(red: int, green: int, blue: int, opacity: int) -> str:

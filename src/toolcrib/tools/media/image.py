@@ -67,18 +67,18 @@ async def image(
     """Look at pictures: ask a question about them, or have them described."""
     found = [await _load(ctx, each, int(maxBytesMb * _MB)) for each in (image, *(images or ()))]
     pictures = [base64.b64encode(each.shown.data).decode() for each in found if isinstance(each.shown, Picture)]
-    told: dict[str, Any] = {"model": ""}
+    seen: dict[str, Any] = {"model": ""}
     if pictures:
         asked = {"pictures": pictures, "prompt": prompt.strip() or _PROMPT, **({"model": model} if model else {})}
-        told = await ctx.rpc("image.describe", asked)
-    details: dict[str, Any] = {"model": told["model"] or None, **_list_details(found[0])}
+        seen = await ctx.rpc("image.describe", asked)
+    details: dict[str, Any] = {"model": seen["model"] or None, **_list_details(found[0])}
     if len(found) > 1:
         details["images"] = [_list_details(each) for each in found]
     content = [part for each in found for part in _show(each)]
-    if told["model"]:
-        content.append(Text(told["text"], f"image:{told['model']}"))
+    if seen["model"]:
+        content.append(Text(seen["text"], f"image:{seen['model']}"))
     else:
-        content += await asyncio.to_thread(_describe_without_model, found, told.get("texts", ()), told.get("note", ""))
+        content += await asyncio.to_thread(_describe_without_model, found, seen.get("texts", ()), seen.get("note", ""))
     return Result(tuple(content), details)
 
 
@@ -86,24 +86,24 @@ def _trim(reference: str) -> str:
     return reference.strip().removeprefix("@").strip()
 
 
-async def _load(ctx: Ctx, reference: str, most: int) -> _Loaded:
+async def _load(ctx: Ctx, reference: str, max_bytes: int) -> _Loaded:
     """Return what a path or an address holds, as it can be shown."""
     text = _trim(reference)
     scheme, path, source = text[:8].lower(), "", None
     if scheme.startswith("data:"):
-        data = _decode_data(text, most)
+        data = _decode_data(text, max_bytes)
     elif scheme.startswith(_WEB):
-        page = await ctx.http.get(text, most=most, max_age=_MAX_AGE)
+        page = await ctx.http.get(text, most=max_bytes, max_age=_MAX_AGE)
         if page.status >= 400:
             raise ToolError(f"{text[:_SHOWN_CHARS]} answered {page.status}", code="http_error")
         data, path, source = page.body, page.url, f"web:{page.url}"
     else:
         path = _find_path(text)
-        data = await ctx.workspace.read(path, 0, most + 1)
+        data = await ctx.workspace.read(path, 0, max_bytes + 1)
     name = repr(path[:_SHOWN_CHARS]) if path else "the data: URL"
-    if len(data) > most:
+    if len(data) > max_bytes:
         raise ToolError(
-            f"{name} has more than {format_size(most)}; raise maxBytesMb, or make a smaller copy", code="too_large"
+            f"{name} has more than {format_size(max_bytes)}; raise maxBytesMb, or make a smaller copy", code="too_large"
         )
     try:
         shown = await asyncio.to_thread(_open, data)
@@ -135,10 +135,10 @@ def _find_path(text: str) -> str:
     return text
 
 
-def _decode_data(text: str, most: int) -> bytes:
+def _decode_data(text: str, max_bytes: int) -> bytes:
     head, comma, body = text.partition(",")
-    if len(body) > most * 3:  # as long as it can be, each byte written with three characters
-        raise ToolError(f"the data: URL has more than {format_size(most)}", code="too_large")
+    if len(body) > max_bytes * 3:  # as long as it can be, each byte written with three characters
+        raise ToolError(f"the data: URL has more than {format_size(max_bytes)}", code="too_large")
     try:
         is_base64 = head.lower().endswith(";base64")
         data = base64.b64decode("".join(unquote(body).split()), validate=True) if is_base64 else unquote_to_bytes(body)
@@ -171,18 +171,18 @@ def _show(each: _Loaded) -> Sequence[Text | Image]:
 
 def _describe_without_model(found: Sequence[_Loaded], texts: Sequence[str | None], note: str) -> list[Text]:
     """Return what can be said of pictures that no model has looked at; what stands in them is from outside."""
-    said, read = list[Text](), iter(texts)
+    parts, read = list[Text](), iter(texts)
     for each in found:
         if isinstance(each.shown, Drawing):
             continue
         ours, camera = _find_facts(each.data, each.shown)
         text = next(read, None)
         why = "No text was found in it." if text == "" else f"{note or _NO_READER}." if text is None else ""
-        said.append(Text("\n".join(filter(None, (f"{_NOBODY} {'; '.join(ours) or 'nothing'}.", why)))))
+        parts.append(Text("\n".join(filter(None, (f"{_NOBODY} {'; '.join(ours) or 'nothing'}.", why)))))
         inside = "\n".join(filter(None, (camera and f"Camera: {camera}", text and f"Text in it:\n{text}")))
         if inside:
-            said.append(Text(inside, each.source or f"image:{each.path or 'data'}"))
-    return said
+            parts.append(Text(inside, each.source or f"image:{each.path or 'data'}"))
+    return parts
 
 
 def _find_facts(data: bytes, shown: Picture) -> tuple[tuple[str, ...], str]:

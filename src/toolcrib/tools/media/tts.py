@@ -16,12 +16,12 @@ async def tts(
     """Turn text into speech. Send the file that MEDIA names with the answer, and do not repeat the text."""
     more = {"channel": channel, "after": ctx.course.taint}
     asked = {"call": ctx.call.key, "text": text, **{name: each for name, each in more.items() if each}}
-    told = await ctx.rpc("tts.perform", asked)
-    lasts = f"{told['seconds']} seconds, " if "seconds" in told else ""
-    lines = [f"MEDIA:{told['path']}", f"{lasts}{told['outputFormat']}, spoken by {told['provider']}"]
-    if "note" in told:
-        lines.append(told["note"])
-    if "removed" in told:
-        lines.append(f"{told['removed']} older recordings were removed to make room")
-    details = {"audioPath": told["path"], "format": told["outputFormat"], "asVoice": told["voiceCompatible"]}
-    return Result.text("\n".join(lines), details=details | {key: told[key] for key in _DETAILS if key in told})
+    answer = await ctx.rpc("tts.perform", asked)
+    lasts = f"{answer['seconds']} seconds, " if "seconds" in answer else ""
+    lines = [f"MEDIA:{answer['path']}", f"{lasts}{answer['outputFormat']}, spoken by {answer['provider']}"]
+    if "note" in answer:
+        lines.append(answer["note"])
+    if "removed" in answer:
+        lines.append(f"{answer['removed']} older recordings were removed to make room")
+    details = {"audioPath": answer["path"], "format": answer["outputFormat"], "asVoice": answer["voiceCompatible"]}
+    return Result.text("\n".join(lines), details=details | {key: answer[key] for key in _DETAILS if key in answer})

@@ -26,14 +26,14 @@ async def memory_get(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         raise ToolError(f"a rule about this call keeps it from {path[:200]!r}", code="denied")
     asked = {"path": path, "first": args.get("from"), "lines": args.get("lines")}
     try:
-        told = await ctx.rpc("memory.get", {name: value for name, value in asked.items() if value is not None})
+        note = await ctx.rpc("memory.get", {name: value for name, value in asked.items() if value is not None})
     except ToolError as error:
         if error.code != "unavailable":
             raise
         details = {"path": path, "text": "", "disabled": True}
         return Result.error(str(error), code=error.code, details=details)
-    if not told["text"]:
-        return Result.text("There is nothing there.", details=told)
-    end = f"More follows from line {told['next']}." if "next" in told else ""
-    details = {name: each for name, each in told.items() if name != "origin"}
-    return Result.text(told["text"], source=told.get("origin", f"memory:{told['path']}"), details=details, end=end)
+    if not note["text"]:
+        return Result.text("There is nothing there.", details=note)
+    end = f"More follows from line {note['next']}." if "next" in note else ""
+    details = {name: each for name, each in note.items() if name != "origin"}
+    return Result.text(note["text"], source=note.get("origin", f"memory:{note['path']}"), details=details, end=end)

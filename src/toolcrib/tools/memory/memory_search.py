@@ -17,18 +17,18 @@ async def memory_search(
     """Search notes of earlier conversations (MEMORY.md, memory/*.md) for what is known of people, plans, decisions."""
     asked = {"query": query, "maxResults": maxResults, "minScore": minScore}
     try:
-        told = await ctx.rpc("memory.search", {name: value for name, value in asked.items() if value is not None})
+        answer = await ctx.rpc("memory.search", {name: value for name, value in asked.items() if value is not None})
     except ToolError as error:
         if error.code != "unavailable":
             raise
         return Result.error(str(error), code=error.code, details={"results": [], "disabled": True})
-    how = "by words alone" if told["provider"] == "none" else "by words and meaning"
+    how = "by words alone" if answer["provider"] == "none" else "by words and meaning"
     # a rule by path leaves out what it denies, as in a search of files
-    found = [each for each in told["results"] if not ctx.workspace.is_shut(each["path"])]
-    told = {**told, "results": found}
+    found = [each for each in answer["results"] if not ctx.workspace.is_shut(each["path"])]
+    answer = {**answer, "results": found}
     if not found:
-        hint = "; try the words that a note would have" if told["provider"] == "none" else ""
-        return Result.text(f"Nothing was found in memory ({how}){hint}.", details=told)
+        hint = "; try the words that a note would have" if answer["provider"] == "none" else ""
+        return Result.text(f"Nothing was found in memory ({how}){hint}.", details=answer)
     content = tuple(
         Text(
             f"{each['path']}, lines {each['startLine']} to {each['endLine']}:\n{each['snippet']}",
@@ -36,4 +36,4 @@ async def memory_search(
         )
         for each in found
     )
-    return Result(content, told, head=f"Found {how}, the best first; memory_get reads more of a file:")
+    return Result(content, answer, head=f"Found {how}, the best first; memory_get reads more of a file:")

@@ -125,9 +125,9 @@ _RECIPIENTS = (*_WHERE, "participant", "userId", "threadId")
 
 def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return every chat and person that a call names; where it says none, "" for the chat it comes from."""
-    said = {name: args[name] for name in _RECIPIENTS if args.get(name)}
-    here = [] if any(name in said for name in _WHERE) else [""]
-    named = [each for value in said.values() for each in (value if isinstance(value, list) else [value])]
+    recipients = {name: args[name] for name in _RECIPIENTS if args.get(name)}
+    here = [] if any(name in recipients for name in _WHERE) else [""]
+    named = [each for value in recipients.values() for each in (value if isinstance(value, list) else [value])]
     files = [_find_path(args["path"])] if args.get("path") else []
     return {"to": [*here, *(str(each).strip() for each in named)], "path": files}
 
@@ -152,10 +152,10 @@ async def message(ctx: Ctx, args: Args) -> Result:
         asked["channel"] = channel
     if (data := await _read_file(ctx, args)) is not None:
         asked["file"] = {"name": _name_file(args), "base64": base64.b64encode(data).decode()}
-    told = await ctx.rpc("channels.message", asked)
+    answer = await ctx.rpc("channels.message", asked)
     # what a channel answers to other actions are words of people
-    is_own = args["action"] in _SAY.split() or asked["dryRun"] or told.keys() <= {"ok", "channel", "to", "messageId"}
-    return Result.json(told) if is_own else Result.json(told, source=f"message:{told.get('channel', '')}")
+    is_own = args["action"] in _SAY.split() or asked["dryRun"] or answer.keys() <= {"ok", "channel", "to", "messageId"}
+    return Result.json(answer) if is_own else Result.json(answer, source=f"message:{answer.get('channel', '')}")
 
 
 async def _read_file(ctx: Ctx, args: Args) -> bytes | None:

@@ -71,8 +71,8 @@ async def nodes(ctx: Ctx, args: Args) -> Result:
                 await ctx.rpc("node.describe", {"nodeId": require_argument(args, "node")}), source="nodes"
             )
         case "pending":
-            told = await ctx.rpc("nodes.perform", {"call": ctx.call.key, "command": "pending"})
-            return Result.json(told, source="nodes")
+            result = await ctx.rpc("nodes.perform", {"call": ctx.call.key, "command": "pending"})
+            return Result.json(result, source="nodes")
         case "approve" | "reject":
             return Result.json(await ctx.rpc("nodes.perform", {"call": ctx.call.key, "command": args["action"]}))
         case "notify":
@@ -90,10 +90,10 @@ async def nodes(ctx: Ctx, args: Args) -> Result:
     command = "camera.list" if args["action"] == "camera_list" else "location.get"
     params = pick_given(args, "maxAgeMs", "desiredAccuracy") | {"timeoutMs": args.get("locationTimeoutMs")}
     node, payload = await _ask(ctx, args, command, {key: value for key, value in params.items() if value is not None})
-    told = Result.json(payload, source=node)
-    if len(told.plain_text) > _MAX_CHARS:
-        raise ToolError(f"the node answered {command} with {len(told.plain_text):,} characters", code="too_large")
-    return told
+    result = Result.json(payload, source=node)
+    if len(result.plain_text) > _MAX_CHARS:
+        raise ToolError(f"the node answered {command} with {len(result.plain_text):,} characters", code="too_large")
+    return result
 
 
 async def _notify(ctx: Ctx, args: Args) -> Result:
@@ -138,19 +138,19 @@ async def _record(ctx: Ctx, args: Args, command: str, params: Mapping[str, Any])
 async def _run(ctx: Ctx, args: Args) -> Result:
     """Run what the guard has permitted under this call: the words themselves are not passed on."""
     wait = args.get("invokeTimeoutMs") or (args.get("commandTimeoutMs") or _RUN_MS) + _ANSWER_MS
-    told = await ctx.rpc("nodes.perform", {"call": ctx.call.key, "timeoutMs": _clamp(wait)})
-    payload = told["payload"]
+    answer = await ctx.rpc("nodes.perform", {"call": ctx.call.key, "timeoutMs": _clamp(wait)})
+    payload = answer["payload"]
     if not isinstance(payload, Mapping):
-        raise ToolError(f"{told['node']} answered no result of a command", code="failed")
-    said = "\n".join(str(payload[key]).rstrip("\n") for key in ("stdout", "stderr") if payload.get(key))
+        raise ToolError(f"{answer['node']} answered no result of a command", code="failed")
+    output = "\n".join(str(payload[key]).rstrip("\n") for key in ("stdout", "stderr") if payload.get(key))
     ended = "was ended when its time was over" if payload.get("timedOut") else f"exited with {payload.get('exitCode')}"
     if payload.get("error"):
         ended += f" ({str(payload['error'])[:500]})"
-    text = Text(said or "(no output)", told["source"])
+    text = Text(output or "(no output)", answer["source"])
     details = {key: payload.get(key) for key in ("exitCode", "timedOut", "success")}
     if payload.get("success"):
         return Result((text,), details=details)
-    return Result((text, Text(f"\nThe command on {told['node']} {ended}.")), details=details, status="error")
+    return Result((text, Text(f"\nThe command on {answer['node']} {ended}.")), details=details, status="error")
 
 
 async def _ask(
@@ -158,8 +158,8 @@ async def _ask(
 ) -> tuple[str, Any]:
     """Return the source of what a node says, and what it says."""
     asked = {"call": ctx.call.key, "node": require_argument(args, "node"), "command": command, "params": dict(params)}
-    told = await ctx.rpc("nodes.perform", asked | {"timeoutMs": _clamp(wait)})
-    return told["source"], told["payload"]
+    answer = await ctx.rpc("nodes.perform", asked | {"timeoutMs": _clamp(wait)})
+    return answer["source"], answer["payload"]
 
 
 def read_duration_ms(text: str) -> float:
@@ -171,8 +171,8 @@ def read_duration_ms(text: str) -> float:
 
 
 def _duration(args: Args, usual: int) -> int:
-    said = args.get("durationMs") or (read_duration_ms(args["duration"]) if args.get("duration") else usual)
-    return _clamp(said)
+    duration_ms = args.get("durationMs") or (read_duration_ms(args["duration"]) if args.get("duration") else usual)
+    return _clamp(duration_ms)
 
 
 def _clamp(milliseconds: float) -> int:

@@ -15,9 +15,9 @@ _FACTS = (
 
 def _render_running(state: Mapping[str, Any]) -> Result:
     details = {name: state[name] for name in ("status", "sessionId", "pid", "startedAt", "cwd", "name", "tail")}
-    said = f"The command is still running as {state['sessionId']} (pid {state['pid']})."
+    sentence = f"The command is still running as {state['sessionId']} (pid {state['pid']})."
     how = "Follow it with process: poll for new output, log, write, send-keys, kill."
-    text = "\n\n".join([f"{said} {how}", *_render_notices(state)])
+    text = "\n\n".join([f"{sentence} {how}", *_render_notices(state)])
     own = vouch_for(text, "nothing that it printed is shown, and its notices quote commands of this conversation")
     return Result((own,), details, offers=("process",))
 

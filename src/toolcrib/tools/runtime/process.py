@@ -75,8 +75,8 @@ async def send_keys(
     """Press keys: literal, then hex, then keys."""
     asked = {"id": sessionId, "keys": list(keys), "hex": list(hex), "literal": literal, "after": ctx.course.taint}
     state = await ctx.rpc("process.keys", asked)
-    said = [f"Sent {state['bytes']} bytes to {state['sessionId']}.", *state["warnings"]]
-    return Result.text("\n".join(said), details=state)
+    lines = [f"Sent {state['bytes']} bytes to {state['sessionId']}.", *state["warnings"]]
+    return Result.text("\n".join(lines), details=state)
 
 
 async def submit(ctx: Ctx, sessionId: Id, data: str = "") -> Result:  # noqa: N803

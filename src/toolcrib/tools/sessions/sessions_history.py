@@ -15,6 +15,6 @@ async def sessions_history(
     includeTools: Annotated[bool | None, "also what tools gave back"] = None,  # noqa: N803
 ) -> Result:
     """Read the history of a session."""
-    told = await ctx.rpc("chat.history", {"sessionKey": sessionKey, "limit": limit or 200})
-    messages = [each for each in told["messages"] if includeTools or each["role"] != "toolResult"]
-    return Result.json({"sessionKey": told["sessionKey"], "messages": messages})
+    history = await ctx.rpc("chat.history", {"sessionKey": sessionKey, "limit": limit or 200})
+    messages = [each for each in history["messages"] if includeTools or each["role"] != "toolResult"]
+    return Result.json({"sessionKey": history["sessionKey"], "messages": messages})

@@ -18,7 +18,7 @@ async def sessions_send(
     """Send a message to another session and wait for its answer."""
     if bool(sessionKey) == bool(label):
         raise ToolError("name the other session by sessionKey or by label, one of them", code="bad_arguments")
-    told = await ctx.rpc(
+    answer = await ctx.rpc(
         "sessions.send",
         {
             "message": message,
@@ -27,4 +27,4 @@ async def sessions_send(
             "seconds": 30 if timeoutSeconds is None else timeoutSeconds,
         },
     )
-    return Result.json(told)
+    return Result.json(answer)

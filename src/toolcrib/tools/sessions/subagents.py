@@ -36,6 +36,6 @@ async def subagents(
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    said = f": {row['text']}" if row["text"] else ""
+    text = f": {row['text']}" if row["text"] else ""
     name = f" {row['label']!r}" if row["label"] else ""
-    return f"{row['runId']}{name} ({row['agentId']}) {row['state']}, {row['seconds']:g} s{said}"
+    return f"{row['runId']}{name} ({row['agentId']}) {row['state']}, {row['seconds']:g} s{text}"

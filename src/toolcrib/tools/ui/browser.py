@@ -141,49 +141,49 @@ async def browser(ctx: Ctx, args: Args) -> Result:
     method, path = _ROUTES[action]
     asked = {"call": ctx.call.key, "method": method, "path": path, "args": given, "profile": args.get("profile")}
     asked["node"] = args.get("node", "") if target == "node" else None
-    told = await ctx.rpc("browser.perform", {key: value for key, value in asked.items() if value is not None})
-    return await _show(ctx, action, told)
+    answer = await ctx.rpc("browser.perform", {key: value for key, value in asked.items() if value is not None})
+    return await _show(ctx, action, answer)
 
 
-async def _show(ctx: Ctx, action: str, told: dict[str, Any]) -> Result:
+async def _show(ctx: Ctx, action: str, answer: dict[str, Any]) -> Result:
     """Return what came of it: pictures and files written to the workspace, words between marks."""
-    node, url, _ = told.pop("source", ""), told.get("url"), told.pop("sources", ())
+    node, url, _ = answer.pop("source", ""), answer.get("url"), answer.pop("sources", ())
     source = f"web:{url}" if url else node or "browser"
     try:
-        data = base64.b64decode(told.pop("base64", ""), validate=True)
+        data = base64.b64decode(answer.pop("base64", ""), validate=True)
     except binascii.Error:
         raise ToolError("the node sent a file that is no base64", code="failed") from None
     if action in ("status", "profiles", "start", "stop") and not node:
-        return Result.json(told)
+        return Result.json(answer)
     if action == "pdf":
-        return await _keep_file(ctx, name_file(_FOLDER, "page", "pdf"), data, told, source)
+        return await _keep_file(ctx, name_file(_FOLDER, "page", "pdf"), data, answer, source)
     if action == "download":
-        name = PurePosixPath(told.get("name") or "file")
-        return await _keep_file(ctx, name_file(_DOWNLOADS, name.stem, name.suffix[1:]), data, told, source)
-    details = {key: value for key, value in told.items() if key != "snapshot"}
-    words = () if action == "screenshot" else (_render(told, source),)
+        name = PurePosixPath(answer.get("name") or "file")
+        return await _keep_file(ctx, name_file(_DOWNLOADS, name.stem, name.suffix[1:]), data, answer, source)
+    details = {key: value for key, value in answer.items() if key != "snapshot"}
+    words = () if action == "screenshot" else (_render(answer, source),)
     if not data:
         return Result(words, details=details)
     shown = await keep_picture(ctx, data, _FOLDER, "page", source)
     return shown._replace(content=(*words, *shown.content), details={**details, **shown.details})
 
 
-def _render(told: Mapping[str, Any], source: str) -> Text:
+def _render(answer: Mapping[str, Any], source: str) -> Text:
     """Return a snapshot as it is, with what happened meanwhile; anything else as JSON."""
-    if "snapshot" not in told:
-        plain = Result.json(told).plain_text
+    if "snapshot" not in answer:
+        plain = Result.json(answer).plain_text
         return Text(plain, source)
-    asked = [f"[a dialog said {each['message']!r}]" for each in told.get("dialogs", ())]
-    asked += [f"[the page wanted to go elsewhere, and stays: {each}]" for each in told.get("refused", ())]
+    asked = [f"[a dialog said {each['message']!r}]" for each in answer.get("dialogs", ())]
+    asked += [f"[the page wanted to go elsewhere, and stays: {each}]" for each in answer.get("refused", ())]
     cut = ["[cut here: ask for less by interactive, depth or selector, or for more by maxChars]"]
-    return Text("\n".join([*asked, told["snapshot"], *(cut if told.get("truncated") else ())]), source)
+    return Text("\n".join([*asked, answer["snapshot"], *(cut if answer.get("truncated") else ())]), source)
 
 
-async def _keep_file(ctx: Ctx, path: str, data: bytes, told: Mapping[str, Any], source: str) -> Result:
+async def _keep_file(ctx: Ctx, path: str, data: bytes, answer: Mapping[str, Any], source: str) -> Result:
     await ctx.workspace.write(path, data)
     own = vouch_for(f"FILE:{path}\n{len(data):,} bytes", "the path is made here, and the size is counted here")
-    words = (own, *((Text(told["name"], source),) if told.get("name") else ()))
-    return Result(words, details={**told, "path": path, "bytes": len(data)})
+    words = (own, *((Text(answer["name"], source),) if answer.get("name") else ()))
+    return Result(words, details={**answer, "path": path, "bytes": len(data)})
 
 
 async def _read_file(ctx: Ctx, path: str) -> dict[str, str]:

@@ -62,19 +62,19 @@ def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
 )
 async def canvas(ctx: Ctx, args: Args) -> Result:
     """Show the user a page or a form (A2UI), change it, look at it; what they do there comes back as a message."""
-    told = await _ask(ctx, args, await _read_params(ctx, args))
-    payload = told.get("payload")
+    answer = await _ask(ctx, args, await _read_params(ctx, args))
+    payload = answer.get("payload")
     if args["action"] == "eval":
-        said = payload.get("result") if isinstance(payload, Mapping) else None
-        text = said if isinstance(said, str) else "" if said is None else str(said)
-        return Result((Text(text[:_MAX_CHARS] or "(nothing)", told["source"]),))
+        result = payload.get("result") if isinstance(payload, Mapping) else None
+        text = result if isinstance(result, str) else "" if result is None else str(result)
+        return Result((Text(text[:_MAX_CHARS] or "(nothing)", answer["source"]),))
     if args["action"] == "snapshot":
-        taken = await keep_picture(ctx, decode_sent(payload), "canvas", "snapshot", told["source"])
+        taken = await keep_picture(ctx, decode_sent(payload), "canvas", "snapshot", answer["source"])
         is_fresh = isinstance(payload, Mapping) and payload.get("isFresh") is True
         more = ", of the page as it opens now, not as somebody has it open" if is_fresh else ""
         details = {**taken.details, "format": _to_format(args)}
         return taken._replace(content=(Text(f"Screenshot captured{more}\n"), *taken.content), details=details)
-    where = {"node": told["node"]} if told.get("node") else {"url": told["url"]}
+    where = {"node": answer["node"]} if answer.get("node") else {"url": answer["url"]}
     return Result.json({"ok": True, **where})
 
 
@@ -119,8 +119,8 @@ async def _read_jsonl(ctx: Ctx, args: Args) -> str:
 
 async def _ask(ctx: Ctx, args: Args, params: Mapping[str, Any]) -> Mapping[str, Any]:
     asked = {"call": ctx.call.key, "command": _COMMANDS[args["action"]], "params": dict(params)}
-    told: Mapping[str, Any] = await ctx.rpc("canvas.perform", asked | pick_given(args, "node"))
-    return told
+    answer: Mapping[str, Any] = await ctx.rpc("canvas.perform", asked | pick_given(args, "node"))
+    return answer
 
 
 def _to_format(args: Args) -> str:

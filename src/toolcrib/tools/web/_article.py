@@ -141,13 +141,13 @@ class _Search:
         self.drop(self.find_link_lists(node))
         return Article(node, frozenset(self.dropped), self.figures[node.mem_id].chars, chars, links)
 
-    def find_beside(self, kinds: tuple[int, ...], most: float) -> "list[LexborNode]":
+    def find_beside(self, kinds: tuple[int, ...], max_prose: float) -> "list[LexborNode]":
         """Return the outermost elements named like something beside the article that do not hold most of the text."""
         found: list[LexborNode] = []
         chosen: set[int] = set()
         for key, (node, noise) in self.named.items():
             mine = self.figures.get(key)
-            if noise not in kinds or mine is None or (noise == 1 and mine.prose > most) or _is_heading(node):
+            if noise not in kinds or mine is None or (noise == 1 and mine.prose > max_prose) or _is_heading(node):
                 continue
             above = node.parent
             while above is not None and above.mem_id not in chosen and above.mem_id not in self.dropped:
@@ -227,11 +227,11 @@ def _around(node: "LexborNode", figures: dict[int, Figures]) -> Figures:
 def _find_noise(body: "LexborNode") -> "Iterator[tuple[LexborNode, int]]":
     known: dict[tuple[str | None, ...], int] = {}
     for node in body.css(_NAMED):
-        said = node.attributes
-        key = (node.tag, *map(said.get, ("class", "id", "role", "style", "aria-hidden")), str("hidden" in said))
+        attrs = node.attributes
+        key = (node.tag, *map(attrs.get, ("class", "id", "role", "style", "aria-hidden")), str("hidden" in attrs))
         noise = known.get(key)
         if noise is None:
-            noise = known[key] = _judge(node.tag or "", said)
+            noise = known[key] = _judge(node.tag or "", attrs)
         if noise:
             yield node, noise
 
@@ -242,25 +242,25 @@ def find_hidden(page: "LexborHTMLParser") -> frozenset[int]:
     return frozenset(node.mem_id for node in nodes if _is_hidden(node.attributes))
 
 
-def _is_hidden(said: Mapping[str, str | None]) -> bool:
-    if said.get("aria-hidden") == "true" or said.get("hidden", "until-found") != "until-found":
+def _is_hidden(attrs: Mapping[str, str | None]) -> bool:
+    if attrs.get("aria-hidden") == "true" or attrs.get("hidden", "until-found") != "until-found":
         return True
-    return _HIDDEN.search(said.get("style") or "") is not None
+    return _HIDDEN.search(attrs.get("style") or "") is not None
 
 
-def _judge(tag: str, said: Mapping[str, str | None]) -> int:
+def _judge(tag: str, attrs: Mapping[str, str | None]) -> int:
     """Return how sure it is that an element so named is not the article."""
     if tag in ("article", "main", "body"):
         return 0
-    if _is_hidden(said):
+    if _is_hidden(attrs):
         return 3
-    names = said.get("class") or ""
+    names = attrs.get("class") or ""
     if tag in ("div", "ul", "table", "form", "aside") and "section" not in names:
-        names += f" {said.get('id') or ''}"  # a heading may have given it to another
+        names += f" {attrs.get('id') or ''}"  # a heading may have given it to another
     plain = (name for name in names.split() if not _LAYOUT.match(name))
     words = {word.lower() for name in plain for word in _WORDS.findall(name)}
     by_name = 3 if words & _NEVER else 2 if words & _TALK else 1 if words & _BESIDE else 0
-    return max(by_name, _NOISY_TAGS.get(tag, 0), _NOISY_ROLES.get(said.get("role") or "", 0))
+    return max(by_name, _NOISY_TAGS.get(tag, 0), _NOISY_ROLES.get(attrs.get("role") or "", 0))
 
 
 def _is_heading(node: "LexborNode") -> bool:

@@ -85,13 +85,13 @@ def read_html(html: str, url: str, mode: ExtractMode) -> Reading:
     text, extractor = Writer(base, article.dropped, marks=mode == "markdown").write(article.node), "article"
     if article.chars < _MIN_CHARS or article.chars < _MIN_SHARE * article.page_chars:
         whole = parse_page(html)  # the search has taken menus away
-        said = (
+        all_text = (
             "" if whole.body is None else Writer(base, find_hidden(whole), marks=mode == "markdown").write(whole.body)
         )
-        if len(said) > 2 * len(text):
+        if len(all_text) > 2 * len(text):
             is_index = article.page_links > article.page_chars / 2  # where the links are what it is for
             second = "" if is_index else _read_again(html, base, mode)
-            text, extractor = (second, "trafilatura") if len(second) > len(text) else (said, "page")
+            text, extractor = (second, "trafilatura") if len(second) > len(text) else (all_text, "page")
     is_empty = len(text) < _EMPTY_CHARS and "<script" in html.lower()
     note = "The page has next to no text until its scripts ran; the tool browser can show it." if is_empty else ""
     if title and mode == "markdown" and not text.startswith("# ") and text:
@@ -129,7 +129,7 @@ def _read_json(text: str) -> Reading:
 class _Entry:
     """What a feed says about itself, or about one of its entries."""
 
-    said: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
 
 
 _FIELDS = {
@@ -142,12 +142,12 @@ def _read_feed(text: str, url: str, mode: ExtractMode) -> Reading:
     """Return a feed as a list of its entries; what is no proper XML stays as it is."""
     entries, opened = [_Entry()], list[str]()
 
-    def begin(name: str, said: dict[str, str]) -> None:
+    def begin(name: str, attributes: dict[str, str]) -> None:
         opened.append(name.rpartition(":")[2])
         if opened[-1] in ("item", "entry"):
             entries.append(_Entry())
-        if opened[-1] == "link" and "href" in said and said.get("rel", "alternate") == "alternate":
-            entries[-1].said["link"] = said["href"]
+        if opened[-1] == "link" and "href" in attributes and attributes.get("rel", "alternate") == "alternate":
+            entries[-1].fields["link"] = attributes["href"]
 
     def end(name: str) -> None:
         opened.pop()
@@ -155,7 +155,7 @@ def _read_feed(text: str, url: str, mode: ExtractMode) -> Reading:
     def add(data: str) -> None:
         name = _FIELDS.get(opened[-1], "") if opened else ""
         if name:
-            entries[-1].said[name] = entries[-1].said.get(name, "") + data
+            entries[-1].fields[name] = entries[-1].fields.get(name, "") + data
 
     def refuse(*declared: object) -> None:
         raise ToolError(f"{url} declares entities of its own, which no feed needs; it was not read", code="not_text")
@@ -169,20 +169,20 @@ def _read_feed(text: str, url: str, mode: ExtractMode) -> Reading:
     except expat.ExpatError:
         if len(entries) == 1:
             return Reading(text, "raw")
-    title = " ".join(entries[0].said.get("title", "").split())
-    lines = [_render_entry(entry.said, url, mode) for entry in entries[1:]]
+    title = " ".join(entries[0].fields.get("title", "").split())
+    lines = [_render_entry(entry.fields, url, mode) for entry in entries[1:]]
     return Reading(
         "\n\n".join(filter(None, [f"# {title}" if mode == "markdown" and title else title, *lines])), "feed", title
     )
 
 
-def _render_entry(said: dict[str, str], url: str, mode: ExtractMode) -> str:
-    title = " ".join(said.get("title", "").split()) or "untitled"
-    link = _join(url, said.get("link", said.get("guid", "")).strip())
+def _render_entry(fields: dict[str, str], url: str, mode: ExtractMode) -> str:
+    title = " ".join(fields.get("title", "").split()) or "untitled"
+    link = _join(url, fields.get("link", fields.get("guid", "")).strip())
     head = f"## [{title}]({link})" if mode == "markdown" else f"{title}\n{link}"
-    body = parse_page(said.get("text", "")).body
+    body = parse_page(fields.get("text", "")).body
     text = "" if body is None else Writer(link or url, marks=mode == "markdown").write(body)[:_MAX_SUMMARY_CHARS]
-    return "\n".join(filter(None, [head, said.get("date", "").strip(), text and f"\n{text}"]))
+    return "\n".join(filter(None, [head, fields.get("date", "").strip(), text and f"\n{text}"]))
 
 
 def _read_pdf(answer: FetchedPage) -> Reading:

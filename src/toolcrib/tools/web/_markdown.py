@@ -231,12 +231,12 @@ class Writer:
             self.line.append(f"{lead}[{plain}]({address}){' ' if text[-1].isspace() else ''}")
 
     def write_image(self, node: "LexborNode") -> None:
-        said = node.attributes
-        alt = " ".join((said.get("alt") or "").split())
-        address = self.resolve(next((said[key] or "" for key in ("data-src", "src") if said.get(key)), ""))
+        attributes = node.attributes
+        alt = " ".join((attributes.get("alt") or "").split())
+        address = self.resolve(next((attributes[key] or "" for key in ("data-src", "src") if attributes.get(key)), ""))
         if not self.marks:
             self.line.append(alt)
-        elif address and not {said.get("width"), said.get("height")} & {"0", "1"}:
+        elif address and not {attributes.get("width"), attributes.get("height")} & {"0", "1"}:
             self.line.append(f"![{alt}]({address})")
 
     def resolve(self, href: str) -> str:

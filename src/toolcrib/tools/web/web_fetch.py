@@ -53,17 +53,17 @@ async def web_fetch(
         "truncated": page.is_cut or maxChars < len(reading.text), "length": min(len(reading.text), maxChars),
         "tookMs": round((time.monotonic() - began) * 1000), **({"warning": " ".join(notes)} if notes else {}),
     }  # fmt: skip
-    said = (Text(reading.text, source),) if reading.text.strip() else ()
-    return Result((*(Text(f"[{note}]") for note in notes), *said), details, limit=maxChars)
+    parts = (Text(reading.text, source),) if reading.text.strip() else ()
+    return Result((*(Text(f"[{note}]") for note in notes), *parts), details, limit=maxChars)
 
 
 def _find_detail(page: FetchedPage) -> str:
     """Return what a page says about a failure, in short."""
     try:
-        said = read_answer(page, "text").text if page.body else ""
+        text = read_answer(page, "text").text if page.body else ""
     except ToolError:  # a picture, say: the status will do
         return ""
-    return f": {' '.join(said.split())[:_DETAIL_CHARS]}" if said.strip() else ""
+    return f": {' '.join(text.split())[:_DETAIL_CHARS]}" if text.strip() else ""
 
 
 def _list_notes(reading: Reading, *, is_cut: bool) -> list[str]:

@@ -29,16 +29,16 @@ async def web_search(  # noqa: PLR0913  as models know it from elsewhere
     given = {"country": country, "search_lang": search_lang, "ui_lang": ui_lang, "freshness": freshness}
     params = {name: value for name, value in {**given, "count": count}.items() if value}
     try:
-        told = await ctx.rpc("web.search", {"query": query, **params})
+        answer = await ctx.rpc("web.search", {"query": query, **params})
     except ToolError as error:
         if error.code not in _MENDABLE:
             raise
         details = {"error": error.code, "message": str(error), "docs": _DOCS}
         return Result.error(str(error), code=error.code, details=details)
-    text = _render_answer(told) if "content" in told else _render_results(told["results"])
+    text = _render_answer(answer) if "content" in answer else _render_results(answer["results"])
     if not text:
-        return Result.text("Nothing was found; try other words.", details=told)
-    return Result.text(text, source=f"web_search:{told['provider']}", details=told)
+        return Result.text("Nothing was found; try other words.", details=answer)
+    return Result.text(text, source=f"web_search:{answer['provider']}", details=answer)
 
 
 def _render_results(results: list[Mapping[str, Any]]) -> str:
@@ -50,6 +50,6 @@ def _render_results(results: list[Mapping[str, Any]]) -> str:
     return "\n\n".join(rows)
 
 
-def _render_answer(told: Mapping[str, Any]) -> str:
-    cited = [f"[{number}] {url}" for number, url in enumerate(told["citations"], 1)]
-    return "\n".join((told["content"], *(("", *cited) if cited else ())))
+def _render_answer(answer: Mapping[str, Any]) -> str:
+    cited = [f"[{number}] {url}" for number, url in enumerate(answer["citations"], 1)]
+    return "\n".join((answer["content"], *(("", *cited) if cited else ())))
