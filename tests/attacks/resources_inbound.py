@@ -10,7 +10,7 @@ from typing import Any
 import toolcrib
 from toolcrib.define.caller import Sender
 from toolcrib.define.channel import Abilities, Attachment, Hear, HeardMessage, Post
-from toolcrib.services.channels.line import ChannelLine
+from toolcrib.services.channels.worker import ChannelWorker as ChannelLine
 
 from . import Outcome, broken, kept, resources
 from .lateness import Lateness, Stopwatch

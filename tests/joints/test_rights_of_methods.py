@@ -17,7 +17,7 @@ from toolcrib.define.errors import DeclarationError
 from toolcrib.define.ports import WHYS, Scope, rpc
 from toolcrib.doors.gateway.http import HttpRoute
 from toolcrib.doors.mcp.relay import RelayMethod
-from toolcrib.services.channels.talk import ChatCommand
+from toolcrib.services.channels.responder import ChatCommand
 from toolcrib.services.router import Router
 from toolcrib.testing import FakeApprover
 

@@ -104,11 +104,11 @@ async def test_a_message_still_being_judged_takes_back_nobody_s_yes(tmp_path: Pa
     code = (await admission.judge("telegram", message)).code
     heard = [asyncio.create_task(admission.judge("telegram", message)) for _ in range(20)]
     await asyncio.sleep(0)
-    await admission.let_in(code)
+    await admission.admit(code)
     await asyncio.gather(*heard)
     assert (await admission.judge("telegram", message)).caller is not None
 
 
 async def test_a_code_that_no_code_is_like_is_refused() -> None:
     with pytest.raises(ToolError, match="nobody waits with the code 'ÄÖÜ'"):
-        await crib(dmPolicy="pairing").channels.admission.let_in("ÄÖÜ")
+        await crib(dmPolicy="pairing").channels.admission.admit("ÄÖÜ")

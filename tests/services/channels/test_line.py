@@ -15,8 +15,8 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import Sender
 from toolcrib.define.channel import Abilities, Attachment, Hear, HeardMessage, KeptMessage, Post
 from toolcrib.define.errors import ToolError
-from toolcrib.services.channels.line import ChannelLine
-from toolcrib.services.channels.talk import split_text
+from toolcrib.services.channels.responder import split_text
+from toolcrib.services.channels.worker import ChannelWorker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
@@ -69,9 +69,9 @@ async def echo(kept: KeptMessage) -> Sequence[Post]:
 
 
 @asynccontextmanager
-async def at_work(folder: Path, channel: Flapping, answer: Any = echo) -> AsyncIterator[ChannelLine]:
+async def at_work(folder: Path, channel: Flapping, answer: Any = echo) -> AsyncIterator[ChannelWorker]:
     store = SqliteMessages(SqliteFile(folder / "crib.db", sync=False))
-    line = ChannelLine("svc", channel, store, answer, pause=lambda _: asyncio.sleep(0))
+    line = ChannelWorker("svc", channel, store, answer, pause=lambda _: asyncio.sleep(0))
     task = asyncio.create_task(line.run())
     try:
         yield line
@@ -167,7 +167,7 @@ async def test_what_a_store_that_failed_left_is_answered_when_it_is_begun_again(
             await super().answer(channel, number, posts)
 
     channel = Flapping([said(0, "chat"), said(1, "chat")], each=50)
-    line = ChannelLine("svc", channel, Full(SqliteFile(tmp_path / "crib.db", sync=False)), echo)
+    line = ChannelWorker("svc", channel, Full(SqliteFile(tmp_path / "crib.db", sync=False)), echo)
     with pytest.raises(ExceptionGroup):
         await line.run()
     task = asyncio.create_task(line.run())

@@ -33,16 +33,16 @@ from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.revocation import CHANNEL_DOOR, Revocations
 from toolcrib.services.voice import OpenWorkspaces, Voice
 
+from .actions import ChannelActions
 from .admission import Admission
 from .asking import ChatQuestions
-from .desk import MessageDesk
 from .inbox import FileIntake
-from .line import ChannelLine, wait_until_sent
 from .login import ChannelLogins
 from .outbox import Outbox
-from .talk import ChannelTalk, split_text
+from .responder import ChannelResponder, split_text
 from .targets import CurrentChat, check_context
 from .webchat import WEBCHAT, WebchatChannel
+from .worker import ChannelWorker, wait_until_sent
 
 log = logging.getLogger("toolcrib")
 
@@ -51,7 +51,7 @@ ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 MAX_POSTS = 20  # that say one thing
 _CLOSE_SECONDS = 5.0
 _OWNERS_ACTIONS = ("channel-list", "thread-list")  # they name chats that not everybody is in
-_ELSEWHERE = ("channelId", "channelIds", "guildId", "threadId")  # parameters that may lead out of a chat
+_CHAT_KEYS = ("channelId", "channelIds", "guildId", "threadId")  # parameters that may lead out of a chat
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -72,7 +72,7 @@ def mount(core: TurnCore, *, workspaces: Callable[[], OpenWorkspaces]) -> Featur
         await service.close()
         opened.close()
 
-    desk = MessageDesk(service)
+    desk = ChannelActions(service)
     core.find(Approvals).answerers.refuse = desk.refuse_elsewhere
     return Feature(services=(service, desk, ChannelLogins(core, service)), close=close)
 
@@ -89,11 +89,11 @@ class Channels:
             core.find(Revocations),
         )
         self._revocations.add_door(CHANNEL_DOOR, self.admission.explain_refusal)
-        self._lines: dict[str, ChannelLine] = {}
+        self._lines: dict[str, ChannelWorker] = {}
         questions = ChatQuestions(
             core.find(Approvals), store, self.admission.explain_refusal, self._lines, self._run_beside
         )
-        self.talk = ChannelTalk(core, questions, self.admission, inbox)
+        self.talk = ChannelResponder(core, questions, self.admission, inbox)
         self._problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._detach: Callable[[], None] | None = None
@@ -134,8 +134,8 @@ class Channels:
             log.warning("channels.%s: %s", name, error)
             return
         answer, urgent = partial(self.talk.answer, name, channel), self.talk.is_command
-        line = ChannelLine(
-            name, channel, self.store, answer, is_urgent=urgent, let_go=self.outbox.drop,
+        line = ChannelWorker(
+            name, channel, self.store, answer, is_urgent=urgent, release=self.outbox.drop,
             find_principal=partial(self.admission.find_principal, name),
         )  # fmt: skip
         self._lines[name] = line
@@ -162,11 +162,11 @@ class Channels:
             self.start(name)
 
     @property
-    def lines(self) -> tuple[ChannelLine, ...]:
+    def lines(self) -> tuple[ChannelWorker, ...]:
         """The channels that are at work."""
         return tuple(self._lines.values())
 
-    def lines_for(self, caller: Caller) -> tuple[ChannelLine, ...]:
+    def lines_for(self, caller: Caller) -> tuple[ChannelWorker, ...]:
         """Return the channels at work on which a caller may say something: a guest's own, unless more is permitted."""
         is_all = self.core.is_owner(caller) or self.core.config.tools.message.cross_context.allow_across_providers
         return tuple(line for line in self.lines if is_all or line.name == caller.channel)
@@ -222,7 +222,7 @@ class Channels:
     @rpc("channels.pair", clients="pair")
     async def pair(self, code: ChannelName) -> dict[str, Any]:
         """Let in whoever was told this code."""
-        known = await self.admission.let_in(code)
+        known = await self.admission.admit(code)
         if (line := self._lines.get(known.channel)) is not None:
             if line.channel.abilities.invitations:
                 await line.channel.act("join", known.chat, {})
@@ -233,7 +233,7 @@ class Channels:
     @rpc("channels.unpair", clients="pair")
     async def unpair(self, channel: ChannelName, sender: Annotated[str, Field(max_length=256)]) -> dict[str, Any]:
         """Let somebody in no more; what goes on for them ends."""
-        await self.admission.turn_away(channel, sender)
+        await self.admission.revoke(channel, sender)
         await self._revocations.review()
         return {"channel": channel, "sender": sender}
 
@@ -263,7 +263,7 @@ class Channels:
             posts.append(Post(chat=to, thread=threadId, media=file, filename=PurePath(file).name))
         return await self.say(line, f"send-{idempotencyKey or token_hex(12)}", posts)
 
-    async def say(self, line: ChannelLine, key: str, posts: Sequence[Post]) -> dict[str, Any]:
+    async def say(self, line: ChannelWorker, key: str, posts: Sequence[Post]) -> dict[str, Any]:
         """Have posts of one chat said, once for a key, and tell how the last of them is; ToolError where one failed."""
         if len(posts) > MAX_POSTS:
             raise ToolError(f"that takes {len(posts)} messages, and {MAX_POSTS} is the most", code="too_large")
@@ -276,24 +276,24 @@ class Channels:
         return {"channel": line.name, "to": posts[0].chat, "status": state, "messageId": detail}
 
     def check_reach(
-        self, caller: Caller, action: str, line: ChannelLine, to: str, params: Mapping[str, Any] = _NOTHING
+        self, caller: Caller, action: str, line: ChannelWorker, to: str, params: Mapping[str, Any] = _NOTHING
     ) -> bool:
         """Return whether an action goes to another chat than the caller's own; raise ToolError where it must not."""
         place, rules = self.talk.find_place(caller), self.core.config.tools.message
         current = None if place is None else CurrentChat(place.channel, place.chat)
         if not (is_owner := self.core.is_owner(caller)):
             own = (None, "", place.chat, place.thread) if place else (None, "")
-            if place is None or action in _OWNERS_ACTIONS or any(params.get(name) not in own for name in _ELSEWHERE):
+            if place is None or action in _OWNERS_ACTIONS or any(params.get(name) not in own for name in _CHAT_KEYS):
                 raise ToolError("only the owner reaches other chats than the one that you are in", code="denied")
         return check_context(action, line.name, to, current, rules, owner=is_owner)
 
-    def abilities_of(self, line: ChannelLine) -> Abilities:
+    def abilities_of(self, line: ChannelWorker) -> Abilities:
         """Return what a channel can do, without what is switched off."""
         config = self.core.config
         is_on = config.tools.message.broadcast.enabled
         return list_abilities(config.channels, self._kinds, broadcasts=is_on).get(line.name, line.channel.abilities)
 
-    def find_line(self, channel: str, caller: Caller = OWNER) -> ChannelLine:
+    def find_line(self, channel: str, caller: Caller = OWNER) -> ChannelWorker:
         """Return the channel that is meant; the only one where none is named. Who asks is told what they may use."""
         named = [line for name, line in self._lines.items() if name != WEBCHAT]
         if not channel and len(named) == 1:
@@ -322,7 +322,7 @@ class Channels:
             raise ToolError(f"nothing says how to reach {name}: write channels.{name} (docs/channels.md)")
         return kind.make(settings, self.core.way_out)
 
-    async def _keep_going(self, line: ChannelLine) -> None:
+    async def _keep_going(self, line: ChannelWorker) -> None:
         while True:
             try:
                 await line.run()
@@ -346,7 +346,7 @@ class Channels:
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
 
-async def _end(line: ChannelLine, task: "asyncio.Task[None]") -> None:
+async def _end(line: ChannelWorker, task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.wait((task,), timeout=_CLOSE_SECONDS)
     await line.channel.close()

@@ -205,7 +205,7 @@ class Admission:
             for each in people
         ]
 
-    async def let_in(self, code: str) -> Acquaintance:
+    async def admit(self, code: str) -> Acquaintance:
         """Let in whoever was told this code; raise ToolError for one that nobody has."""
         wanted, now = code.strip().upper().replace("-", ""), self._now()
         async with self._pairing:
@@ -221,7 +221,7 @@ class Admission:
         what = f"nobody waits with the code {quote_short(code)}; `toolcrib channels pair` lists who does"
         raise ToolError(what, code="not_found")
 
-    async def turn_away(self, channel: str, sender: str) -> None:
+    async def revoke(self, channel: str, sender: str) -> None:
         """Let somebody in no more."""
         if not await self._store.forget_acquaintance(channel, sender):
             raise ToolError(f"{quote_short(sender)} was not let in on {channel}", code="not_found")

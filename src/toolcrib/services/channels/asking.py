@@ -17,7 +17,7 @@ from toolcrib.lazy import regex
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.revocation import CHANNEL_DOOR
 
-from .line import ChannelLine, wait_until_sent
+from .worker import ChannelWorker, wait_until_sent
 
 PRESSED = "toolcrib:"  # what the data of our own buttons begin with, and no other's
 OWNER_IS_ASKED = "The owner is asked."
@@ -35,7 +35,7 @@ class ChatQuestions:
         approvals: Approvals,
         store: MessageStore,
         explain_refusal: Callable[[Caller, str], Awaitable[str]],
-        lines: Mapping[str, ChannelLine],
+        lines: Mapping[str, ChannelWorker],
         run_beside: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._approvals, self._store, self._lines = approvals, store, lines

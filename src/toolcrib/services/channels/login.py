@@ -13,7 +13,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc, work_of
 from toolcrib.services.feature import TurnCore
 
-from .line import ChannelLine
+from .worker import ChannelWorker
 
 LoginChannel = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -31,7 +31,7 @@ class WorkingChannels(Protocol):
     @property
     def store(self) -> MessageStore: ...
     @property
-    def lines(self) -> tuple[ChannelLine, ...]: ...
+    def lines(self) -> tuple[ChannelWorker, ...]: ...
     @property
     def is_open(self) -> bool: ...
     def make(self, name: str, /) -> Channel: ...
@@ -100,7 +100,7 @@ class ChannelLogins:
                 outcome["problem"] = f"its token may still hold: {error}"
         return outcome
 
-    def _find_line(self, name: str) -> ChannelLine | None:
+    def _find_line(self, name: str) -> ChannelWorker | None:
         return next((line for line in self._channels.lines if line.name == name), None)
 
     # A number, proven by a code

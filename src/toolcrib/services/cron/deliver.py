@@ -14,7 +14,7 @@ from toolcrib.define.job import DeliveredPart
 from toolcrib.define.result import Text
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.services.channels import Channels
-from toolcrib.services.channels.desk import MessageDesk
+from toolcrib.services.channels.actions import ChannelActions
 from toolcrib.services.channels.webchat import WEBCHAT
 from toolcrib.services.feature import TurnCore
 
@@ -35,7 +35,7 @@ class Delivery:
     """Says what came of something."""
 
     def __init__(self, core: TurnCore) -> None:
-        self._core, self._channels, self._desk = core, core.find(Channels), core.find(MessageDesk)
+        self._core, self._channels, self._desk = core, core.find(Channels), core.find(ChannelActions)
 
     def find_place(self, caller: Caller) -> tuple[str, ...]:
         """Return the channel, chat and thread that a caller is in, nothing where it is in none."""

@@ -24,17 +24,17 @@ from toolcrib.lazy import regex
 from toolcrib.services.feature import TurnCore
 
 from .asking import PRESSED
-from .line import ChannelLine
 from .outbox import FILE_BYTES, Outbox
-from .talk import ChannelTalk, split_text
+from .responder import ChannelResponder, split_text
 from .targets import take_target
+from .worker import ChannelWorker
 
-DeedKey = Annotated[str, Field(min_length=1, max_length=256)]
+IdempotencyKey = Annotated[str, Field(min_length=1, max_length=256)]
 PollChoice = Annotated[str, Field(min_length=1, max_length=100)]
 
 _POSTED = ("send", "reply", "thread-reply", "sendAttachment")
 _CHANGES = ("edit", "delete", "unsend")  # what people are shown no more as it was
-_MAX_DEEDS = 50  # of a broadcast
+_MAX_ACTIONS = 50  # of a broadcast
 _MAX_BUTTONS, _BUTTON_CHARS, _DATA_BYTES = 50, 64, 64
 _MAX_OPTIONS, _OPTION_CHARS, _QUESTION_CHARS = 12, 100, 300
 _SHOWN = regex(r"(?i)image|thumb|icon|video|photo|avatar|media|file")
@@ -56,10 +56,10 @@ class SentFile(NamedTuple):
     data: bytes
 
 
-class Deed(NamedTuple):
+class ChannelAction(NamedTuple):
     """One thing that may be done: posts that are said, or an action with its parameters."""
 
-    line: ChannelLine
+    line: ChannelWorker
     action: str
     to: str
     posts: tuple[Post, ...] = ()
@@ -76,22 +76,22 @@ class Deed(NamedTuple):
         }
 
 
-class Switchboard(Protocol):
+class ChannelDirectory(Protocol):
     """The channels that are at work, and who may reach what through them."""
 
     @property
     def core(self) -> TurnCore: ...
     @property
-    def talk(self) -> ChannelTalk: ...
+    def talk(self) -> ChannelResponder: ...
     @property
     def outbox(self) -> Outbox: ...
-    def lines_for(self, caller: Caller, /) -> tuple[ChannelLine, ...]: ...
-    def find_line(self, channel: str, caller: Caller, /) -> ChannelLine: ...
-    def abilities_of(self, line: ChannelLine, /) -> Abilities: ...
+    def lines_for(self, caller: Caller, /) -> tuple[ChannelWorker, ...]: ...
+    def find_line(self, channel: str, caller: Caller, /) -> ChannelWorker: ...
+    def abilities_of(self, line: ChannelWorker, /) -> Abilities: ...
     def check_reach(
-        self, caller: Caller, action: str, line: ChannelLine, to: str, params: Mapping[str, Any], /
+        self, caller: Caller, action: str, line: ChannelWorker, to: str, params: Mapping[str, Any], /
     ) -> bool: ...
-    async def say(self, line: ChannelLine, key: str, posts: Sequence[Post], /) -> dict[str, Any]: ...
+    async def say(self, line: ChannelWorker, key: str, posts: Sequence[Post], /) -> dict[str, Any]: ...
 
 
 def _to_message_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -117,10 +117,10 @@ def _to_channel_call(params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]
     return reader, {**(params.get("params") or {}), **({chat: to} if to else {})}
 
 
-class MessageDesk:
+class ChannelActions:
     """Does what callers may do in chats; what a call has done is not done again for the same call."""
 
-    def __init__(self, channels: Switchboard) -> None:
+    def __init__(self, channels: ChannelDirectory) -> None:
         self._channels, self._core = channels, channels.core
         self._answers = OrderedDict[str, dict[str, Any]]()  # of actions, by key
 
@@ -129,7 +129,7 @@ class MessageDesk:
         self,
         caller: Caller,
         action: Annotated[str, Field(min_length=1, max_length=64)],
-        key: DeedKey,
+        key: IdempotencyKey,
         channel: Annotated[str, Field(max_length=64)] = "",
         params: JsonObject | None = None,
         file: JsonObject | None = None,
@@ -140,14 +140,14 @@ class MessageDesk:
         is_lenient = given.pop("bestEffort", False) is True
         sent = _read_file(file) if file else None
         try:
-            deeds = self._plan(caller, action, channel, given, sent)
+            actions = self._plan(caller, action, channel, given, sent)
             if dryRun:
-                planned = [deed if isinstance(deed, dict) else deed.to_json() for deed in deeds]
+                planned = [each if isinstance(each, dict) else each.to_json() for each in actions]
                 return {"dryRun": True, "verdict": "allow", "would": planned}
             if action == "broadcast":
-                results = [self._try(deed, f"{key}-{index}", sent) for index, deed in enumerate(deeds)]
+                results = [self._try(each, f"{key}-{index}", sent) for index, each in enumerate(actions)]
                 return {"results": await asyncio.gather(*results)}
-            return await self._do(deeds[0], key, sent)
+            return await self._do(actions[0], key, sent)
         except ToolError as error:
             if dryRun:
                 return {"dryRun": True, "verdict": "deny", "reason": str(error)}
@@ -175,7 +175,7 @@ class MessageDesk:
             given |= {"target": place.chat, **({"threadId": place.thread} if place.thread else {})}
         target, rest = take_target(action, given) if given.get("target") else ("", given)
         self._channels.check_reach(caller, action, line, target, rest)
-        return await self._do_action(Deed(line, action, target, params=rest))
+        return await self._do_action(ChannelAction(line, action, target, params=rest))
 
     @rpc("poll", clients="admin")
     async def poll(  # noqa: PLR0913  as the protocol spells it
@@ -184,7 +184,7 @@ class MessageDesk:
         to: Annotated[str, Field(min_length=1, max_length=1_024)],
         question: Annotated[str, Field(min_length=1, max_length=_QUESTION_CHARS)],
         options: Annotated[list[PollChoice], Field(min_length=2, max_length=_MAX_OPTIONS)],
-        idempotencyKey: DeedKey,  # noqa: N803  as the protocol spells it
+        idempotencyKey: IdempotencyKey,  # noqa: N803  as the protocol spells it
         maxSelections: Annotated[int, Field(ge=1, le=_MAX_OPTIONS)] = 1,  # noqa: N803
         durationHours: Annotated[int, Field(ge=1)] | None = None,  # noqa: N803
         channel: Annotated[str, Field(max_length=64)] = "",
@@ -221,27 +221,27 @@ class MessageDesk:
         targets = [str(each) for each in params.get("targets") or ()]
         lines = () if channel else self._channels.lines_for(caller)
         lines = lines or (self._channels.find_line(channel, caller),)
-        if not targets or len(targets) * len(lines) > _MAX_DEEDS:
-            raise ToolError(f"broadcast needs targets, for {_MAX_DEEDS} messages at most", code="bad_arguments")
+        if not targets or len(targets) * len(lines) > _MAX_ACTIONS:
+            raise ToolError(f"broadcast needs targets, for {_MAX_ACTIONS} messages at most", code="bad_arguments")
         rest = {key: value for key, value in params.items() if key != "targets"}
-        deeds = list[Any]()
+        actions = list[Any]()
         for line in lines:
             for target in dict.fromkeys(targets):
                 try:
-                    deeds.append(self._plan_one(caller, place, "send", line, {**rest, "target": target}, file))
+                    actions.append(self._plan_one(caller, place, "send", line, {**rest, "target": target}, file))
                 except ToolError as error:
-                    deeds.append({"channel": line.name, "to": target, "ok": False, "error": str(error)})
-        return deeds
+                    actions.append({"channel": line.name, "to": target, "ok": False, "error": str(error)})
+        return actions
 
     def _plan_one(
         self,
         caller: Caller,
         place: ChatPlace | None,
         action: str,
-        line: ChannelLine,
+        line: ChannelWorker,
         params: Mapping[str, Any],
         file: SentFile | None,
-    ) -> Deed:
+    ) -> ChannelAction:
         abilities = self._channels.abilities_of(line)
         if action not in abilities.actions:
             raise refuse_action(line.name, action, abilities)
@@ -256,47 +256,47 @@ class MessageDesk:
                 words = f"{marker.prefix}{words}{marker.suffix}".replace("{channel}", place.channel)
             first = _write_post(action, to, {"threadId": thread, **rest}, abilities, file)
             first = replace(first, source=join_sources(sources_of([self._core.host.message(caller, "")])))
-            return Deed(line, action, to, cut_post(first, words, abilities))
+            return ChannelAction(line, action, to, cut_post(first, words, abilities))
         if action == "poll":
             _check_poll(rest)
         if file is not None:
             rest = {**rest, "filename": file.name, "base64": base64.b64encode(file.data).decode()}
-        return Deed(line, action, to, params=rest)
+        return ChannelAction(line, action, to, params=rest)
 
     # What is done
 
-    async def _try(self, deed: Any, key: str, file: SentFile | None) -> dict[str, Any]:
-        if isinstance(deed, dict):
-            return deed
-        target = {"channel": deed.line.name, "to": deed.to}
+    async def _try(self, planned: Any, key: str, file: SentFile | None) -> dict[str, Any]:
+        if isinstance(planned, dict):
+            return planned
+        target = {"channel": planned.line.name, "to": planned.to}
         try:
-            return {**target, "ok": True, "result": await self._do(deed, key, file)}
+            return {**target, "ok": True, "result": await self._do(planned, key, file)}
         except ToolError as error:
             return {**target, "ok": False, "error": str(error)}
 
-    async def _do(self, deed: Deed, key: str, file: SentFile | None) -> dict[str, Any]:
-        if not deed.posts:
+    async def _do(self, planned: ChannelAction, key: str, file: SentFile | None) -> dict[str, Any]:
+        if not planned.posts:
             if (known := self._answers.get(key)) is None:
-                known = self._answers[key] = await self._do_action(deed)
+                known = self._answers[key] = await self._do_action(planned)
                 while len(self._answers) > _KEPT_ANSWERS:
                     self._answers.popitem(last=False)
             return known
-        posts: Sequence[Post] = deed.posts
+        posts: Sequence[Post] = planned.posts
         if file is not None:
-            path = await self._channels.outbox.put(f"{deed.line.name}/{key}", file.name, file.data)
+            path = await self._channels.outbox.put(f"{planned.line.name}/{key}", file.name, file.data)
             posts = (replace(posts[0], media=path), *posts[1:])
-        return {"ok": True, **await self._channels.say(deed.line, f"call-{key}", posts)}
+        return {"ok": True, **await self._channels.say(planned.line, f"call-{key}", posts)}
 
-    async def _do_action(self, deed: Deed) -> dict[str, Any]:
-        id = str(deed.params.get("messageId") or "")
-        if deed.action in _CHANGES and id and await self._channels.talk.questions.shows(deed.line.name, id):
+    async def _do_action(self, planned: ChannelAction) -> dict[str, Any]:
+        id = str(planned.params.get("messageId") or "")
+        if planned.action in _CHANGES and id and await self._channels.talk.questions.shows(planned.line.name, id):
             raise ToolError("that message shows a question that waits; it stays as it is", code="denied")
         try:
-            result = await deed.line.channel.act(deed.action, deed.to, deed.params)
+            result = await planned.line.channel.act(planned.action, planned.to, planned.params)
         except (OSError, TimeoutError) as error:
             why = str(error) or type(error).__name__
-            raise ToolError(f"nobody knows whether {deed.line.name} did it: {why}", code="uncertain") from None
-        return {"channel": deed.line.name, **({"to": deed.to} if deed.to else {}), **result}
+            raise ToolError(f"nobody knows whether {planned.line.name} did it: {why}", code="uncertain") from None
+        return {"channel": planned.line.name, **({"to": planned.to} if planned.to else {}), **result}
 
 
 def _read_file(file: Mapping[str, Any]) -> SentFile:

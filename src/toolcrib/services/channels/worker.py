@@ -26,9 +26,9 @@ FindPlaceOwner = Callable[[HeardMessage], Awaitable[PlaceOwner]]
 LineState = Literal["connecting", "connected", "waiting", "stopped"]
 
 
-class ChannelLine:
+class ChannelWorker:
     """Keeps one channel going. `answer` says what a message gets, `is_urgent` whether it waits for those before it;
-    `let_go` is told the file of a post that is done with."""
+    `release` is told the file of a post that is done with."""
 
     def __init__(  # noqa: PLR0913  those behind the star by name
         self,
@@ -38,18 +38,18 @@ class ChannelLine:
         answer: AnswerMessage,
         *,
         is_urgent: Callable[[HeardMessage], bool] = lambda _: False,
-        let_go: Callable[[str], Awaitable[None]] | None = None,
+        release: Callable[[str], Awaitable[None]] | None = None,
         find_principal: FindPlaceOwner | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name, self.channel, self._store, self._answer = name, channel, store, answer
-        self._is_urgent, self._pause, self._let_go = is_urgent, pause, let_go
+        self._is_urgent, self._pause, self._release = is_urgent, pause, release
         self.state: LineState = "connecting"
         self.why = ""
         self._failures = 0
         self._connected, self._heard, self._written = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._queues = dict[str, deque[KeptMessage]]()  # by chat: what is lined up
-        self._behind = set[str]()  # chats of which more is in the store
+        self._backlogged = set[str]()  # chats of which more is in the store
         self._urgent = dict[int, PlaceOwner]()  # by number: messages that are answered at once, and whose
         self._slowed = set[tuple[str, str]]()  # chats, and whose urgent messages there wait for those before them
         self._last = 0  # the number of the last message that was taken in
@@ -59,7 +59,7 @@ class ChannelLine:
     async def run(self) -> None:
         """Work until it is cancelled, or the store fails; begun again, it takes up whatever is unanswered."""
         self._queues.clear()
-        self._behind.clear()
+        self._backlogged.clear()
         self._urgent.clear()
         self._connected.clear()
         async with asyncio.TaskGroup() as group:
@@ -116,7 +116,7 @@ class ChannelLine:
                     if self._is_urgent(each.message) and await self._goes_first(each):
                         group.create_task(self._answer_at_once(each))
                     else:
-                        await self._line_up(each, group)
+                        await self._enqueue(each, group)
             await self._heard.wait()
 
     async def _goes_first(self, kept: KeptMessage) -> bool:
@@ -137,7 +137,7 @@ class ChannelLine:
         finally:
             self._urgent.pop(kept.number, None)
 
-    async def _line_up(self, kept: KeptMessage, group: asyncio.TaskGroup) -> None:
+    async def _enqueue(self, kept: KeptMessage, group: asyncio.TaskGroup) -> None:
         """Put a message behind those of its chat; of a chat that says much, what is behind them waits in the store."""
         chat = _name_chat(kept)
         if chat not in self._queues:
@@ -150,10 +150,10 @@ class ChannelLine:
                 await self._drained.wait()
             self._queues[chat] = deque((kept,))
             group.create_task(self._answer_chat(chat, who))
-        elif chat not in self._behind and len(self._queues[chat]) < _PAGE:
+        elif chat not in self._backlogged and len(self._queues[chat]) < _PAGE:
             self._queues[chat].append(kept)
         else:
-            self._behind.add(chat)
+            self._backlogged.add(chat)
 
     async def _leave_out(self, kept: KeptMessage, who: PlaceOwner) -> None:
         log.warning("%s: %d conversations of %s wait already", self.name, MAX_WAITING, who or "strangers")
@@ -172,16 +172,16 @@ class ChannelLine:
                     await self._answer_one(kept)
                 queue.popleft()
                 if not queue:
-                    await self._line_up_behind(chat, kept)
+                    await self._refill(chat, kept)
         del self._queues[chat]
         self._slowed = {each for each in self._slowed if each[0] in self._queues}
         self._drained.set()
 
-    async def _line_up_behind(self, chat: str, last: KeptMessage) -> None:
+    async def _refill(self, chat: str, last: KeptMessage) -> None:
         """Line up what a chat has in the store; whatever comes meanwhile is newer than that."""
         queue, after = self._queues[chat], last.number
-        while chat in self._behind and not queue:
-            self._behind.discard(chat)
+        while chat in self._backlogged and not queue:
+            self._backlogged.discard(chat)
             page = await self._store.list_unanswered(self.name, after=after, most=_PAGE, chat=last.message.chat)
             found = [each for each in page if _name_chat(each) == chat and not self._may_go_first(each)]
             known = {each.number for each in found}
@@ -189,7 +189,7 @@ class ChannelLine:
             queue.clear()
             queue.extend(found)
             if len(page) == _PAGE:  # there is more, and what came is behind it
-                self._behind.add(chat)
+                self._backlogged.add(chat)
                 after = page[-1].number
             else:
                 queue.extend(came)
@@ -215,7 +215,7 @@ class ChannelLine:
         for kept in await self._store.outgoing(self.name):
             # its process ended while it was under way
             if kept.state == "sending" and not self.channel.abilities.knows_keys:
-                await self._doubt(kept, "the gateway stopped while it was being sent")
+                await self._mark_uncertain(kept, "the gateway stopped while it was being sent")
         while True:
             self._written.clear()
             for kept in await self._store.outgoing(self.name):
@@ -232,7 +232,7 @@ class ChannelLine:
         except (OSError, TimeoutError) as error:
             if self.channel.abilities.knows_keys:
                 return False
-            await self._doubt(kept, str(error) or type(error).__name__)
+            await self._mark_uncertain(kept, str(error) or type(error).__name__)
         except ToolError as error:
             if error.code in ("unavailable", "busy"):
                 log.info("%s: %s; it is tried again", self.name, error)
@@ -243,14 +243,14 @@ class ChannelLine:
             await self._end_post(kept, "sent", id)
         return True
 
-    async def _doubt(self, kept: KeptPost, why: str) -> None:
+    async def _mark_uncertain(self, kept: KeptPost, why: str) -> None:
         log.warning("%s: nobody knows whether a message arrived (%s); it is not sent again", self.name, why)
         await self._end_post(kept, "uncertain", why)
 
     async def _end_post(self, kept: KeptPost, state: PostState, detail: str) -> None:
         await self._store.move_post(kept.number, state, detail=detail)
-        if kept.post.media and self._let_go is not None:
-            await self._let_go(kept.post.media)
+        if kept.post.media and self._release is not None:
+            await self._release(kept.post.media)
 
 
 async def wait_until_sent(store: MessageStore, channel: str, key: str) -> tuple[str, str]:

@@ -63,7 +63,7 @@ class ChatCommand:
         check_why(f"the chat command of {self.answer!r}", self.why)
 
 
-class ChannelTalk:
+class ChannelResponder:
     """Answers the messages of all channels."""
 
     def __init__(self, core: TurnCore, questions: ChatQuestions, admission: Admission, inbox: FileIntake) -> None:
@@ -96,7 +96,7 @@ class ChannelTalk:
         """Return what a message gets; nothing where it is not answered."""
         message = kept.message
         if message.kind == "invitation":
-            await self._take_invitation(name, channel, message)
+            await self._handle_invitation(name, channel, message)
             return ()
         guest = await self._admission.judge(name, message)
         back = Post(chat=message.chat, thread=message.thread, reply_to=message.id)
@@ -129,7 +129,7 @@ class ChannelTalk:
             return ()
         return () if words.strip() in ("", *_NO_NEWS) else self._cut(back, words, channel.abilities)
 
-    async def _take_invitation(self, name: str, channel: Channel, message: HeardMessage) -> None:
+    async def _handle_invitation(self, name: str, channel: Channel, message: HeardMessage) -> None:
         """Join a chat that may be joined; any other one waits, and the owner sees it."""
         why = "whoever invites is not let in"
         if await self._admission.takes_invitation(name, message):
