@@ -160,7 +160,8 @@ def test_a_declaration_generates_no_code_and_compiles_no_pattern() -> None:
     program = (
         "import sys, dataclasses; from toolcrib import lazy; seen = []\n"
         "sys.addaudithook(lambda event, _: seen.append(event) if event in ('compile', 'exec') else None)\n"
-        "lazy.regex('x+'); made = lazy.dataclass(frozen=True, slots=True)(type('A', (), {'__annotations__': {'x': int}}))\n"
+        "lazy.regex('x+'); kind = type('A', (), {'__annotations__': {'x': int}})\n"
+        "made = lazy.dataclass(frozen=True, slots=True)(kind)\n"
         "before = len(seen); made(1); print(before, len(seen) > 0)"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -132,8 +132,10 @@ def error_text(message: str, redact: Callable[[str], str] = str) -> str:
 
 def is_failure(result: Result) -> bool:
     """Tell whether a result is a failure, also where only its details say so: `status: error` or `status: timeout`."""
-    status = result.details.get("status") if isinstance(result.details, Mapping) else None
-    return result.status == "error" or (isinstance(status, str) and status.strip().lower() in ("error", "timeout"))
+    if (details := result.details) is None or result.status == "error":
+        return result.status == "error"
+    status = details.get("status") if isinstance(details, Mapping) else None
+    return isinstance(status, str) and status.strip().lower() in ("error", "timeout")
 
 
 def reason(result: Result) -> str | None:

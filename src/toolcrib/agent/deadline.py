@@ -10,6 +10,7 @@ does the work of a call.
 
 import asyncio
 import logging
+from asyncio import current_task, get_running_loop
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
@@ -41,14 +42,19 @@ class Deadline:
         deadline.close()
     """
 
-    # on the class: most deadlines never come to differ from this, and one is made for every call
-    _seconds: float | None = None
-    _timer: asyncio.TimerHandle | None = None
-    _is_missed = False
+    __slots__ = ("_beside", "_is_missed", "_loop", "_seconds", "_task", "_timer")
+
+    _timer: asyncio.TimerHandle | None  # once the loop has seen it
 
     def __init__(self) -> None:
-        self._loop = loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task(loop)
+        self.open()
+
+    def open(self) -> None:
+        """Begin, in the task that runs now, with all the time in the world."""
+        self._loop = loop = get_running_loop()
+        self._task = current_task(loop)
+        self._seconds: float | None = None
+        self._is_missed = False
         listed = _listed.get(loop)
         if listed is None:
             listed = _list_of(loop)
@@ -72,20 +78,19 @@ class Deadline:
 
     def close(self) -> None:
         """Let go."""
-        if self._beside is None:
+        if (listed := self._beside) is None:
             self._unset_timer()
-        elif self._beside[-1] is self:
-            self._beside.pop()
+        elif listed[-1] is self:
+            listed.pop()
         else:
-            self._beside.remove(self)
+            listed.remove(self)
         if self._is_missed:  # by work that took no notice and came to its end
             self.was_missed()
 
     def see(self) -> None:
         """Set the timer, now that somebody waits."""
-        self._beside = None
-        if self._seconds is not None:
-            self._timer = self._loop.call_later(self._seconds, self._miss)
+        self._beside, seconds = None, self._seconds
+        self._timer = None if seconds is None else self._loop.call_later(seconds, self._miss)
 
     def _unset_timer(self) -> None:
         if self._timer is not None:

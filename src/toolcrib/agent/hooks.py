@@ -67,10 +67,11 @@ def bind_observers(observers: Iterable[TimedObserver | Observer]) -> tuple[Bound
 
 def copy_args(args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy to hand out: what somebody does to it changes nothing here."""
-    for value in args.values():
+    copied = {**args}
+    for value in copied.values():
         if type(value) in _NESTED:
-            return deepcopy(dict(args))
-    return dict(args)
+            return deepcopy(copied)
+    return copied
 
 
 def hook_failure(error: BaseException, deadline: Deadline) -> BaseException:

@@ -11,34 +11,31 @@ from toolcrib.adapter.fence import NOTICE, new_token
 from toolcrib.adapter.trim import error_text, is_long, present, reason, redact_result, result_text
 from toolcrib.define.context import CallState, Ctx
 from toolcrib.define.display import replace_halves
-from toolcrib.define.errors import CribError
+from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.marks import defuse
 from toolcrib.define.names import canonical
 from toolcrib.define.ports import Blobs
 from toolcrib.define.result import Result, Text
 from toolcrib.define.sourced import attribute
 from toolcrib.define.taint import join_sources
-from toolcrib.define.tool import PROGRAM, Tool
+from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
 
 from .deadline import Deadline
-from .pipeline import CallPipeline
+from .pipeline import FOREIGN_BODIES, CallPipeline, has_own_way_out, may_bring_outside
 
 log = logging.getLogger("toolcrib")
 
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # what must not leave: sys.exit in a body is no exit
 
 _NAME_CHARS = 64
-_FOREIGN = ("plugin:", "client:")  # bodies that somebody else wrote, and that run here
-_OUTSIDE = ("mcp:", "plugin:", "client:")  # whoever wrote these may read anything with a way out of their own
 
 
 def is_plain(result: Result, limit: int) -> bool:
     """Tell whether there is nothing to fence, to cut or to clean."""
-    if len(result.content) != 1:
+    if len(content := result.content) != 1 or type(part := content[0]) is not Text or part.source is not None:
         return False
-    part = result.content[0]
-    return isinstance(part, Text) and part.source is None and len(part.text) <= limit and part.text.isascii()
+    return len(text := part.text) <= (min(limit, result.limit) if result.limit else limit) and text.isascii()
 
 
 async def keep_whole(result: Result, blobs: Blobs) -> str:
@@ -69,16 +66,10 @@ def attribute_ours(result: Result, tool: Tool | None, ctx: Ctx) -> Result:
 
 def _list_sources(result: Result, tool: Tool | None, ctx: Ctx) -> tuple[str, ...]:
     sources = ctx.course.sources
-    if tool is None or not tool.source.startswith(_OUTSIDE):
+    if tool is None or not may_bring_outside(tool):
         return sources
     is_unsaid = not result.content or any(part.source is None for part in result.content)
-    is_meant = tool.source.startswith("mcp:") or (is_unsaid and _has_own_way_out(tool))
-    return (tool.source, *sources) if is_meant else sources
-
-
-def _has_own_way_out(tool: Tool) -> bool:
-    """Tell whether a body that somebody else wrote may read from outside by itself; a program's own is its word."""
-    return "network" in tool.effects and tool.source.startswith(_FOREIGN) and tool.source != PROGRAM
+    return (tool.source, *sources) if is_unsaid or tool.source.startswith("mcp:") else sources
 
 
 def note_adjusted(result: Result, tool: Tool | None, course: CallState) -> Result:
@@ -151,7 +142,7 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
     A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by.
     """
     words, code, source = _read(error), "failed", None
-    around = (ran.source,) if ran is not None and _has_own_way_out(ran) else ()
+    around = (ran.source,) if ran is not None and has_own_way_out(ran) else ()
     if isinstance(error, CribError):
         # a subclass of somebody else's may have forgotten what ours hold
         code, own = str(getattr(error, "code", code)), getattr(error, "source", None)
@@ -161,7 +152,7 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
     else:
         log.error("tool %s failed in call %s", name, ctx.call.id, exc_info=error)
         kind, code = type(error).__name__, "bug"
-        if ran is not None and ran.source.startswith(_FOREIGN):
+        if ran is not None and ran.source.startswith(FOREIGN_BODIES):
             words = f"{name} failed ({kind}): {words or 'it did not say why'}"
             source = join_sources([*around, *ctx.course.sources]) or None
         else:
@@ -169,6 +160,13 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
     result, told = failure_result(name, words, code, pipeline, source), str(getattr(error, "for_model", ""))
     # words from outside are fenced, and these would stand without a fence
     return result if source or defuse(told) != told else result._replace(for_model=told)
+
+
+def tell_unrecorded(error: Exception, name: str, course: CallState, pipeline: CallPipeline) -> Result:
+    """Return what is said of a call of which nobody could write down what came of it."""
+    how = "ran" if course.started else "did not run"
+    why = f": {error}" if isinstance(error, ToolError) else ""
+    return failure_result(name, f"{name} {how}, and that could not be recorded{why}", "unrecorded", pipeline)
 
 
 def _read(error: BaseException) -> str:
@@ -184,10 +182,10 @@ def describe_outcome(
     result: Result, course: CallState, *, is_cancelled: bool
 ) -> tuple[Literal["ok", "error", "pending", "cancelled"], str, str]:
     """Return what the record says of an end: the status, the code and the sentence."""
+    if result.status == "ok" and not is_cancelled and not course.left:
+        return "ok", "", ""
     if course.left or (result.status == "pending" and course.handle):
         return "pending", "", tell_pending(course)
-    if result.status == "ok" and not is_cancelled:
-        return "ok", "", ""
     return "cancelled" if is_cancelled else result.status, read_detail(result, "code"), read_detail(result, "error")
 
 

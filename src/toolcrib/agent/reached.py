@@ -41,12 +41,15 @@ class ReachedFiles:
     def of(
         cls, belt: Selection, tool: Tool, ctx: Ctx, sources: Callable[[], Collection[str]] = tuple
     ) -> "ReachedFiles | None":
-        """Return what judges the files of a call; None for the owner's, and for tools that need no such judge.
+        """Return what judges the files of a call, None where nobody does."""
+        return cls(belt, tool, ctx, sources) if cls.are_judged(belt, tool) else None
 
-        What a program hands over is meant for its callers.
+    @staticmethod
+    def are_judged(belt: Selection, tool: Tool) -> bool:
+        """Tell whether files are judged that calls of a tool reach: not the owner's, and not of tools that need no such
+        judge. What a program hands over is meant for its callers.
         """
-        is_free = tool.source == PROGRAM or tool.group in _OWN_WORK
-        return cls(belt, tool, ctx, sources) if belt.is_guests and not is_free else None
+        return belt.is_guests and tool.source != PROGRAM and tool.group not in _OWN_WORK
 
     async def list_verdicts(self) -> dict[str, Verdict]:
         """Return who asks about a file that the call names, or denies it, by the file."""

@@ -170,6 +170,7 @@ class BeltSource:
     ) -> None:
         self._settings, self._own, self._agents = settings, catalog, agents
         self.pipeline, self._runner, self._kinds = pipeline, runner, kinds
+        self._meter = pipeline.meter
         self._features: tuple[Feature, ...] = ()
         self._shadow: tuple[Loaded, Loaded | None, tuple[Problem, ...]] | None = None  # as these settings name it
         self.offered: Callable[[Caller], tuple[Tool, ...]] = lambda _: ()  # by programs, for a session
@@ -194,7 +195,9 @@ class BeltSource:
             timeout=float(tools.timeout_sec),
             limit=tools.results.max_chars,
             notice=tools.results.notice,
+            # without a file nothing is configured later: what is not there now is never asked again
             rejudge=partial(self._rejudge, loaded) if loaded.document.files else None,
+            meter=self._meter if loaded.config.quotas or loaded.document.files else None,
         )
         self._on_trial: Belts | None = None
         if trial is not None:

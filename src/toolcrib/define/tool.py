@@ -463,7 +463,8 @@ def _runner(body: _Body, takes_ctx: bool, bind: _Bind | None) -> Run:
     start = body if inspect.iscoroutinefunction(body) else _beside_the_loop(body)
 
     async def run_named(ctx: Ctx, args: Mapping[str, Any]) -> Result:
-        return result_from(await (start(ctx, **args) if takes_ctx else start(**args)))
+        value = await (start(ctx, **args) if takes_ctx else start(**args))
+        return _make_result((_make_text(value),)) if type(value) is str else result_from(value)
 
     async def run_bound(ctx: Ctx, args: Mapping[str, Any]) -> Result:
         one = bind(args) if bind else args
