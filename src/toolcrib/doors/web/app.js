@@ -14,6 +14,7 @@ let shell = null; // what stands on the page while somebody is signed in: {root,
 let approvals = null;
 let unmount = () => {};
 const loaded = new Set(); // views that were shown: a browser never asks again for a module that it was not given
+let silence = 0; // the timer that takes away what was said in passing
 let opened = 0; // how many views were opened: one that loads slowly must not replace the next
 
 // Go to another view, by its address: "#/chat/main".
@@ -26,8 +27,8 @@ function go(hash) {
 function say(text) {
   if (shell === null) return;
   shell.said.textContent = text;
-  clearTimeout(say.timer);
-  say.timer = setTimeout(() => shell && (shell.said.textContent = ""), 6000);
+  clearTimeout(silence);
+  silence = setTimeout(() => shell && (shell.said.textContent = ""), 6000);
 }
 
 function readRoute() {
@@ -135,8 +136,8 @@ function onKey(event) {
 
 // Close the menus that hold nothing of `target`; with Escape the focus goes back to what opened them.
 function closeMenus(target, isEscape = true) {
-  for (const menu of document.querySelectorAll(".menu[open]")) {
-    if (isEscape && menu.contains(target)) menu.firstElementChild.focus();
+  for (const menu of /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll(".menu[open]"))) {
+    if (isEscape && menu.contains(target)) menu.querySelector("summary").focus();
     if (isEscape || !menu.contains(target)) menu.open = false;
   }
 }

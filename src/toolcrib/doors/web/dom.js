@@ -95,7 +95,7 @@ export function openDialog(props, ...children) {
 }
 
 // Ask for a yes, or for a line of text where `value` is given; resolves to null when it was left.
-export function ask(t, question, { value, yes } = {}) {
+export function ask(t, question, { value = undefined, yes = undefined } = {}) {
   return new Promise((resolve) => {
     const field =
       value === undefined ? null : h("input", { value, "aria-label": question, maxlength: 64, autofocus: true });

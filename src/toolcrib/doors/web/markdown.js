@@ -128,7 +128,7 @@ export function colorDiff(text, indent = "") {
 function readList(lines, at, [, , mark], depth, blocks, t) {
   const isOrdered = /\d/.test(mark),
     kind = mark.at(-1);
-  const list = h(isOrdered ? "ol" : "ul", isOrdered && parseInt(mark) !== 1 ? { start: parseInt(mark) } : {});
+  const list = h(isOrdered ? "ol" : "ul", isOrdered && parseInt(mark, 10) !== 1 ? { start: parseInt(mark, 10) } : {});
   while (at < lines.length) {
     const found = ITEM.exec(lines[at]);
     if (!found || found[2].at(-1) !== kind || RULE.test(lines[at])) break;
@@ -309,7 +309,7 @@ function readInline(text) {
     const closes = !/\s/.test(before) && (mark !== "_" || !isWord(after));
     if (length > 3 || (mark === "~" && length !== 2)) return void (at += length);
     const last = closes ? open.findLastIndex((each) => each.mark === mark && each.length === length) : -1;
-    if (last >= 0 && out.length + (at > plain) > open[last].place + 1) {
+    if (last >= 0 && out.length + Number(at > plain) > open[last].place + 1) {
       const { place } = open[last];
       flush(at);
       const inside = out.splice(place).slice(1);

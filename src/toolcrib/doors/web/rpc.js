@@ -61,7 +61,7 @@ export class Gateway extends EventTarget {
 
   // Listen to an event of the gateway's; return how to end that.
   on(event, heard) {
-    const listener = ({ detail }) => heard(detail);
+    const listener = (/** @type {CustomEvent} */ { detail }) => heard(detail);
     this.addEventListener(event, listener);
     return () => this.removeEventListener(event, listener);
   }

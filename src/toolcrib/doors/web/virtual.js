@@ -19,7 +19,8 @@ export function makeList({ label, draw, wantsMore }) {
   let placed = 0; // where we have scrolled to ourselves
 
   const sizes = new ResizeObserver((entries) => {
-    for (const { target } of entries) {
+    for (const entry of entries) {
+      const target = /** @type {HTMLElement} */ (entry.target);
       const key = target.dataset.key,
         height = target.offsetHeight;
       if (height && shown.get(key) === target) heights.set(key, height);
@@ -130,7 +131,8 @@ export function makeList({ label, draw, wantsMore }) {
     refresh(item) {
       const old = shown.get(item.key);
       if (!old) return;
-      const focused = old.contains(document.activeElement) ? document.activeElement.dataset.part : null;
+      const active = /** @type {HTMLElement} */ (document.activeElement);
+      const focused = old.contains(active) ? active.dataset.part : null;
       const made = draw(item);
       made.dataset.key = item.key;
       sizes.unobserve(old);

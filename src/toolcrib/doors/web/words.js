@@ -36,6 +36,7 @@ function pickForm(forms, count) {
 }
 
 // Say a time as the language writes it; `at` in milliseconds.
+/** @param {Intl.DateTimeFormatOptions} options */
 export function formatTime(at, options = { dateStyle: "medium", timeStyle: "short" }) {
   return new Intl.DateTimeFormat(document.documentElement.lang, options).format(at);
 }

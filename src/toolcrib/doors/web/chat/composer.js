@@ -214,7 +214,7 @@ export function drawComposer(app, { session, send, stop }) {
 function readBase64(blob) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
-    reader.addEventListener("load", () => resolve(reader.result.slice(reader.result.indexOf(",") + 1)));
+    reader.addEventListener("load", () => resolve(String(reader.result).replace(/^[^,]*,/, "")));
     reader.addEventListener("error", () => reject(reader.error));
     reader.readAsDataURL(blob);
   });

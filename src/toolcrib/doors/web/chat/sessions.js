@@ -169,4 +169,5 @@ export function drawSessions(app, current, named) {
 }
 
 // Return what a session is called: what somebody called it, how it began, or its key.
+/** @param {{key: string, derivedTitle?: string, title?: string}} row */
 export const nameSession = ({ title, derivedTitle, key }) => title || derivedTitle || key.replace(/^agent:main:/, "");

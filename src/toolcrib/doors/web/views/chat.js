@@ -219,7 +219,7 @@ export function mount(root, app, [session = "main"]) {
   }
 
   const keys = { n: side.openNew, s: side.focusSearch, c: composer.focus };
-  const onKey = ({ detail }) => keys[detail]?.();
+  const onKey = (/** @type {CustomEvent} */ { detail }) => keys[detail]?.();
   document.addEventListener("shortcut", onKey);
   return () => {
     document.removeEventListener("shortcut", onKey);

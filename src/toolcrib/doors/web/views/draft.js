@@ -34,7 +34,7 @@ export async function settleDraft(gateway) {
 }
 
 // Draw the text with the numbers of its lines; `onmove` hears where the caret is, `onedit` that it was changed.
-export function drawEditor(t, { onmove, onedit } = {}) {
+export function drawEditor(t, { onmove = undefined, onedit = undefined } = {}) {
   const lines = h("pre", { class: "lines", "aria-hidden": "true" });
   const props = { "aria-label": t("settings.text"), spellcheck: "false", autocapitalize: "off", wrap: "off" };
   const area = h("textarea", { ...props, value: draft.text, readonly: draft.told.raw === null });

@@ -112,6 +112,7 @@ export function showNumber(value, options) {
   return new Intl.NumberFormat(document.documentElement.lang, options).format(value ?? 0);
 }
 
+/** @type {[number, number, string][]} */
 const SPANS = [
   [60, 1, "second"],
   [3_600, 60, "minute"],

@@ -26,7 +26,7 @@ export function mount(root, { gateway, t }) {
 
   function search() {
     const { since, ...words } = Object.fromEntries(new FormData(form));
-    const from = since ? new Date(since).getTime() / 1000 : 0;
+    const from = since ? new Date(String(since)).getTime() / 1000 : 0;
     const kept = Object.fromEntries(Object.entries({ ...words, since: from }).filter(([, value]) => value));
     const rows = [],
       place = h("div");

@@ -63,7 +63,7 @@ export function drawWays(t, tools, pick) {
   all.addEventListener("keydown", (event) => {
     const here = ways.indexOf(document.activeElement);
     const to = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: ways.length - 1 }[event.key];
-    if (event.key === "Enter" || event.key === " ") pick(document.activeElement.dataset.tool);
+    if (event.key === "Enter" || event.key === " ") pick(ways[here].dataset.tool);
     else if (to === undefined) return;
     else if (ways[to]) hold(ways[to]), ways[to].focus();
     event.preventDefault();

@@ -39,8 +39,8 @@ export function mount(root, app, [address]) {
 function drawForm(t, asked, go) {
   const submit = (event) => {
     event.preventDefault();
-    const given = [...new FormData(event.target)].map(([name, value]) => [name, value.trim()]);
-    go(`#/who/${encodeURIComponent(new URLSearchParams(given.filter(([, value]) => value)))}`);
+    const given = [...new FormData(event.target)].map(([name, value]) => [name, String(value).trim()]);
+    go(`#/who/${encodeURIComponent(new URLSearchParams(given.filter(([, value]) => value)).toString())}`);
   };
   const fields = FIELDS.map((name) => {
     const props = { placeholder: t(`who.${name}.like`), list: `known-${name}` };
