@@ -7,14 +7,12 @@ the rest. Each is loaded when it is first used, so importing this package costs 
 
 import sys
 
-if sys.argv[:1] == ["-m"] and " -m toolcrib " in f"{' '.join(sys.orig_argv)} " and not sys.flags.safe_path:
-    del sys.path[0]  # `python -m toolcrib`: nothing is code because it lies where somebody stands (G27)
-
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # `python -m toolcrib` has the current folder in front of its path: import nothing here (G27)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
     from .app import Belt, Crib, run_sync
     from .app import open as open  # not in __all__: `import *` would hide the builtin
     from .client import GatewayClient, connect
@@ -60,17 +58,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _serve(module: str, table: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def _serve(module: str, table: "Mapping[str, str]") -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """Return `__getattr__` and `__dir__` of a module that serves names from their homes, each when it is first used."""
     homes = {name: home for home, names in table.items() for name in names.split()}
 
-    def load(name: str) -> Any:
+    def load(name: str) -> "Any":
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        found = import_module(f"{__name__}.{home}")
-        # what the home does not hold is a module in it that nobody has loaded yet
-        value = getattr(found, name) if hasattr(found, name) else import_module(f"{__name__}.{home}.{name}")
+        __import__(path := f"{__name__}.{home}")
+        if not hasattr(sys.modules[path], name):
+            __import__(f"{path}.{name}")  # a module in it that nobody has loaded yet
+        value = getattr(sys.modules[path], name)
         setattr(sys.modules[module], name, value)
         return value
 

@@ -2,6 +2,9 @@
 
 import sys
 
+if __name__ == "__main__" and "-m" in sys.orig_argv and not sys.flags.safe_path:
+    del sys.path[0]  # the current folder: nothing is code because it lies where somebody stands (G27)
+
 
 def main() -> None:
     """Run the command line; a plain `tools call` asks a gateway that runs before anything heavy is loaded."""
