@@ -49,8 +49,8 @@ _SECRETIVE = {
 _LEFT_OUT = "(The server's description reads like orders to the reader and was left out.)"
 
 
-class ServerTools(NamedTuple):
-    """The tools of a server, and a sentence about each that could not be made, or not wholly; by its own names."""
+class DeclaredTools(NamedTuple):
+    """The tools that a server declared, and a sentence about each that could not be made, or not wholly; by its own names."""
 
     tools: Mapping[str, Tool]
     faults: Mapping[str, str]
@@ -62,7 +62,7 @@ def tools_from(
     call: CallServer,
     redact: Callable[[str], str],
     spent: Callable[[], float] = time.thread_time,
-) -> ServerTools:
+) -> DeclaredTools:
     """Return the tools that these definitions, by the server's own names, declare.
 
     Everybody waits meanwhile: where that takes seconds (`spent` tells), schemas were made for it, and the rest is left.
@@ -86,7 +86,7 @@ def tools_from(
         if doubts:
             what = f"the MCP server {server!r} writes what reads like orders ({', '.join(doubts)})"
             faults[own] = f"{what} into the description of {tool.name}; those words were left out"
-    return ServerTools(tools, faults)
+    return DeclaredTools(tools, faults)
 
 
 def _tool(
