@@ -68,7 +68,7 @@ def _gpt_effort(model: str, effort: Effort) -> str:
     return "minimal" if version == (5, 0) else "none"
 
 
-def _claude_thinking(model: str, effort: Effort, longest: int) -> dict[str, Any]:
+def _claude_thinking(model: str, effort: Effort, max_tokens: int) -> dict[str, Any]:
     """Return the fields that ask a Claude for `effort`; `longest` bounds thoughts and words together.
 
     Since 4.6 a model decides by itself how much it thinks, and takes a word; before, it takes a number of tokens.
@@ -85,7 +85,7 @@ def _claude_thinking(model: str, effort: Effort, longest: int) -> dict[str, Any]
         return {}
     if version >= (4, 6):
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    budget = min(_BUDGETS[effort], longest - _MIN_BUDGET)
+    budget = min(_BUDGETS[effort], max_tokens - _MIN_BUDGET)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _MIN_BUDGET else {}
 
 
@@ -150,8 +150,8 @@ def _openai(request: Request, target: Target) -> dict[str, Any]:
     is_own = target.provider == "openai"
     if is_own:
         made |= {"store": False} | _cache_fields(request, target)
-    if longest := _max_tokens(request, target):
-        made["max_completion_tokens" if is_own else "max_tokens"] = longest
+    if max_tokens := _max_tokens(request, target):
+        made["max_completion_tokens" if is_own else "max_tokens"] = max_tokens
     if request.tools and request.choice != "auto":
         made["tool_choice"] = request.choice
     if target.provider == "openrouter" and request.effort:
@@ -163,8 +163,8 @@ def _openai(request: Request, target: Target) -> dict[str, Any]:
 
 def _responses(request: Request, target: Target) -> dict[str, Any]:
     made: dict[str, Any] = {"model": target.model, "stream": True, "store": False} | _cache_fields(request, target)
-    if longest := _max_tokens(request, target):
-        made["max_output_tokens"] = max(longest, _MIN_OUTPUT_TOKENS)
+    if max_tokens := _max_tokens(request, target):
+        made["max_output_tokens"] = max(max_tokens, _MIN_OUTPUT_TOKENS)
     if request.tools and request.choice != "auto":
         made["tool_choice"] = request.choice
     if effort := _gpt_effort(target.model, request.effort):
@@ -175,11 +175,11 @@ def _responses(request: Request, target: Target) -> dict[str, Any]:
 
 
 def _anthropic(request: Request, target: Target, turns: Sequence[_JsonObject]) -> dict[str, Any]:
-    longest = _max_tokens(request, target) or min(target.longest or _UNKNOWN_MAX_TOKENS, _DEFAULT_MAX_TOKENS)
-    made: dict[str, Any] = {"model": target.model, "stream": True, "max_tokens": longest}
+    max_tokens = _max_tokens(request, target) or min(target.longest or _UNKNOWN_MAX_TOKENS, _DEFAULT_MAX_TOKENS)
+    made: dict[str, Any] = {"model": target.model, "stream": True, "max_tokens": max_tokens}
     is_forced = bool(request.tools) and request.choice == "required" and _can_force_claude(target.model)
     # who must call a tool cannot think first
-    thinking = _claude_thinking(target.model, "off" if is_forced else request.effort, longest)
+    thinking = _claude_thinking(target.model, "off" if is_forced else request.effort, max_tokens)
     if thinking.get("thinking", {}).get("type") != "enabled" or _may_think(turns):
         made |= thinking
     if is_forced:
@@ -192,8 +192,8 @@ def _anthropic(request: Request, target: Target, turns: Sequence[_JsonObject]) -
 def _gemini(request: Request, target: Target) -> dict[str, Any]:
     made: dict[str, Any] = {}
     config: dict[str, Any] = {}
-    if longest := _max_tokens(request, target):
-        config["maxOutputTokens"] = longest
+    if max_tokens := _max_tokens(request, target):
+        config["maxOutputTokens"] = max_tokens
     if thinking := _gemini_thinking(target.model, request.effort):
         config["thinkingConfig"] = thinking
     if config:

@@ -90,8 +90,8 @@ class _TarMember(tarfile.TarInfo):
             if buf.strip(b"\0"):
                 raise ToolError("a header in it is broken") from None
             raise
-        most = _MAX_BYTES if member.type in tarfile.REGULAR_TYPES else _MAX_HEADER_BYTES
-        if member.type == tarfile.GNUTYPE_SPARSE or not 0 <= member.size <= most:
+        max_bytes = _MAX_BYTES if member.type in tarfile.REGULAR_TYPES else _MAX_HEADER_BYTES
+        if member.type == tarfile.GNUTYPE_SPARSE or not 0 <= member.size <= max_bytes:
             raise ToolError(f"{_show(member.name)} has holes, or is too large")
         return member
 

@@ -220,8 +220,8 @@ def _clamp(name: str, value: object, low: int, high: int) -> float:
     return min(max(value, low), high)
 
 
-def _shorten(text: str, most: int) -> str:
-    return escape_controls(text if len(text) <= most else f"{text[: most - 1]}…")
+def _shorten(text: str, max_chars: int) -> str:
+    return escape_controls(text if len(text) <= max_chars else f"{text[: max_chars - 1]}…")
 
 
 def _find_reason(text: str) -> str:

@@ -245,8 +245,8 @@ def _parse_toml(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
     except RecursionError:  # brackets that the scan did not follow
         raise deep((), scan.fault.line if scan.fault else 1).error(file) from None
     except ValueError:  # a whole number of thousands of digits, which Python will not read
-        longest = max(_DIGITS.finditer(text), key=lambda match: len(match[0]))
-        line = line_finder(text)(longest.start())
+        number = max(_DIGITS.finditer(text), key=lambda match: len(match[0]))
+        line = line_finder(text)(number.start())
         what = "a whole number here does not fit 64 bits; write it in quotes if it is an id"
         raise ConfigError(what, place(file, line, _nearest(scan, line))) from None
 

@@ -134,8 +134,8 @@ def check_answerers(
                 raise ValueError(f"{place}.by: there is no role {quote_value(role)}; write it under roles")
             listed += held_by[role]
         check_proven(f"{place}.by", listed, people, bare)
-        if section.count > (most := len((persons | set(map(name_person, listed))) - {""})):
-            raise ValueError(f"{place}.count: {section.count} persons are to say yes, and by holds {most}; list more")
+        if section.count > (named := len((persons | set(map(name_person, listed))) - {""})):
+            raise ValueError(f"{place}.count: {section.count} persons are to say yes, and by holds {named}; list more")
 
 
 def check_clear(place: str, listed: Iterable[str], connecting: Sequence[str]) -> None:

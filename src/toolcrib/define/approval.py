@@ -239,9 +239,9 @@ def is_in_time(start: float, end: float, now: float) -> bool:
     return start - SKEW <= now < end
 
 
-def too_many(most: int) -> ToolError:
+def too_many(limit: int) -> ToolError:
     """Return the error for too many open questions of one person."""
-    return ToolError(f"{most} questions are waiting for an answer already; answer or deny some first", code="busy")
+    return ToolError(f"{limit} questions are waiting for an answer already; answer or deny some first", code="busy")
 
 
 def name_of(caller: Caller) -> str:

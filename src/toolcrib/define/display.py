@@ -78,9 +78,9 @@ def quote(value: Any) -> str:
     return "null" if value is None else escape(repr(value))
 
 
-def quote_short(text: str, longest: int = 120) -> str:
+def quote_short(text: str, max_chars: int = 120) -> str:
     """Return a text as a sentence may show it: quoted, escaped and short."""
-    return repr(text if len(text) <= longest else f"{text[:longest]}…")
+    return repr(text if len(text) <= max_chars else f"{text[:max_chars]}…")
 
 
 def _escape_parts(text: str) -> Iterator[str]:

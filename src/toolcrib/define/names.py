@@ -123,8 +123,8 @@ def mcp_entry(entry: str) -> str:
     server, _, tool = entry.partition("__")
     if not tool:
         return entry
-    longest = _MAX_NAME_CHARS - len(server) - _DIGITS - 4
-    return f"{server}__{_UNDERSCORES.sub('_', tool) if '*' in tool or '*' in server else _to_readable(tool, longest)}"
+    max_chars = _MAX_NAME_CHARS - len(server) - _DIGITS - 4
+    return f"{server}__{_UNDERSCORES.sub('_', tool) if '*' in tool or '*' in server else _to_readable(tool, max_chars)}"
 
 
 def _drop_prefix(part: str, tool: str) -> str:
@@ -133,8 +133,8 @@ def _drop_prefix(part: str, tool: str) -> str:
     return tool if short.startswith("_") else short or tool
 
 
-def _to_readable(text: str, longest: int) -> str:
-    return _ODD.sub("_", fold_name(text))[:longest].strip("_")
+def _to_readable(text: str, max_chars: int) -> str:
+    return _ODD.sub("_", fold_name(text))[:max_chars].strip("_")
 
 
 def _digest(text: str) -> str:

@@ -23,8 +23,8 @@ def split_frame(text: str) -> list[str]:
 class FrameAssembler:
     """Puts the parts of one frame after the other together again."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._pieces, self._length = most, list[str](), 0
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._pieces, self._length = max_bytes, list[str](), 0
 
     def take(self, text: str) -> str | None:
         """Return the frame that is whole with this message, None for none yet; raise ValueError when it is too long."""
@@ -33,8 +33,8 @@ class FrameAssembler:
         part = orjson.loads(text)
         self._pieces.append(str(part.get("text")))
         self._length += len(self._pieces[-1])
-        if self._length > self._most:
-            raise ValueError(f"a frame in parts has at most {self._most:,} bytes")
+        if self._length > self._max_bytes:
+            raise ValueError(f"a frame in parts has at most {self._max_bytes:,} bytes")
         if part.get("more"):
             return None
         whole, self._pieces, self._length = "".join(self._pieces), [], 0

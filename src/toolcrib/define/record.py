@@ -165,10 +165,10 @@ class Rows(Protocol):
     async def head(self) -> Head | None:
         """Return the head, None when it is gone."""
 
-    async def after(self, seq: int, most: int, /) -> Sequence[Row]:
+    async def after(self, seq: int, limit: int, /) -> Sequence[Row]:
         """Return the rows behind this number, in their order."""
 
-    async def before(self, seq: int, most: int, /) -> Sequence[Row]:
+    async def before(self, seq: int, limit: int, /) -> Sequence[Row]:
         """Return the rows before this number, the last one first."""
 
 

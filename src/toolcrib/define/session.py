@@ -327,14 +327,14 @@ def to_thread_key(key: str, thread: str) -> str:
     return f"{key}:thread:{name}" if name else key
 
 
-def escape_id(id: str, most: int) -> str:
+def escape_id(id: str, max_chars: int) -> str:
     """Return an id as a word of a key that no other id has: small letters, digits, `-_.@+`, and `=` with each other
     byte; of more than `most` characters the beginning and a sum.
     """
     word = _ODD_BYTE.sub(lambda found: b"=%02x" % found[0][0], id.encode(errors="surrogatepass")).decode()
-    if len(word) <= most:
+    if len(word) <= max_chars:
         return word
-    return f"{word[: most - 34]}=={hashlib.blake2b(word.encode(), digest_size=16).hexdigest()}"
+    return f"{word[: max_chars - 34]}=={hashlib.blake2b(word.encode(), digest_size=16).hexdigest()}"
 
 
 def unescape_id(word: str) -> str:

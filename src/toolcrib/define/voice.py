@@ -69,8 +69,8 @@ def prepare_text(text: str) -> str:
     if not spoken:
         raise ToolError("text is blank; say what to speak", code="bad_arguments")
     if len(spoken) > MAX_SPOKEN_CHARS:
-        most = f"{MAX_SPOKEN_CHARS:,} are spoken at once"
+        limit = f"{MAX_SPOKEN_CHARS:,} are spoken at once"
         raise ToolError(
-            f"text has {len(spoken):,} characters, and {most}; shorten it, or speak it in parts", code="too_large"
+            f"text has {len(spoken):,} characters, and {limit}; shorten it, or speak it in parts", code="too_large"
         )
     return spoken

@@ -327,18 +327,18 @@ def _matching(pattern: str, _place: Place, takes: bool, _: Roots) -> Holds:
 _OPERATORS: Mapping[str, Callable[[Any, Place, bool, Roots], Holds]] = {
     "in": _one_of,
     "min": lambda least, *_: _between(least, math.inf),
-    "max": lambda most, *_: _between(-math.inf, most),
+    "max": lambda maximum, *_: _between(-math.inf, maximum),
     "matches": _matching,
     "host": _at_hosts,
     "under": _under,
 }
 
 
-def _between(least: float, most: float) -> Holds:
+def _between(minimum: float, maximum: float) -> Holds:
     def holds(value: Any) -> bool:
         if type(value) not in _NUMBERS or value != value:  # NaN is within no limit
             raise UnjudgedError
-        return least <= value <= most  # type: ignore[no-any-return]  # numbers
+        return minimum <= value <= maximum  # type: ignore[no-any-return]  # numbers
 
     return holds
 

@@ -72,10 +72,10 @@ def _explain_value(name: str, tests: Mapping[str, Any], known: Any) -> str:
     is_wrong = (numbers and kind in ("string", "boolean")) or (texts and kind in ("integer", "number", "boolean"))
     if is_wrong or (kind in _KINDS and wanted and not any(isinstance(each, _KINDS[kind]) for each in wanted)):
         return f"{name} is a value of the type {kind}"
-    least, most = known.get("minimum", -math.inf), known.get("maximum", math.inf)
-    is_out = wanted and all(type(each) in (int, float) and not least <= each <= most for each in wanted)
-    if is_out or tests.get("min", least) > most or tests.get("max", most) < least:
-        return f"{name} is at least {least} and at most {most}"
+    minimum, maximum = known.get("minimum", -math.inf), known.get("maximum", math.inf)
+    is_out = wanted and all(type(each) in (int, float) and not minimum <= each <= maximum for each in wanted)
+    if is_out or tests.get("min", minimum) > maximum or tests.get("max", maximum) < minimum:
+        return f"{name} is at least {minimum} and at most {maximum}"
     return ""
 
 

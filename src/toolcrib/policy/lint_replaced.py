@@ -46,8 +46,8 @@ def list_chats(settings: PolicySettings) -> Iterator[Mapping[str, GroupPolicy]]:
 def list_some(names: Iterable[str], *, in_order: bool = False, in_full: bool = False) -> str:
     """Return the names as a sentence lists them."""
     listed = list(names) if in_order else sorted(names)
-    most = len(listed) if in_full else 5
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+    limit = len(listed) if in_full else 5
+    return ", ".join(listed[:limit]) + (f" and {len(listed) - limit} more" if len(listed) > limit else "")
 
 
 def check_also_allow(settings: PolicySettings, inventory: Inventory) -> Iterator[_Finding]:

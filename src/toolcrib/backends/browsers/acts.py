@@ -208,13 +208,13 @@ async def read_response(page: "Page", args: _Json) -> dict[str, Any]:
     found = await page.wait_for_event(
         "response", lambda each: fnmatchcase(each.url, pattern), timeout=milliseconds(args)
     )
-    most = min(read_number(args, "maxChars") or _BODY_CHARS, _VALUE_CHARS)
+    max_chars = min(read_number(args, "maxChars") or _BODY_CHARS, _VALUE_CHARS)
     length = found.headers.get("content-length", "")
     if length.isdecimal() and int(length) > MAX_MOVED_BYTES:
         raise ToolError(f"the body is larger than {MAX_MOVED_BYTES >> 20} MB", code="too_large")
     body = "" if length == "0" else (await found.body()).decode(errors="replace")  # of nothing, Chromium knows nothing
     head = {"url": cut_url(found.url), "status": found.status, "headers": dict(found.headers)}
-    return {"response": {**head, "body": body[:most], "truncated": len(body) > most}}
+    return {"response": {**head, "body": body[:max_chars], "truncated": len(body) > max_chars}}
 
 
 def read_files(args: _Json) -> list[Any]:

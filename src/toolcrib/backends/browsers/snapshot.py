@@ -148,12 +148,12 @@ def _drop_empty(lines: list[tuple[str, _Element]]) -> list[tuple[str, _Element]]
     return kept[::-1]
 
 
-def list_nodes(outline: str, most: int) -> list[dict[str, Any]]:
+def list_nodes(outline: str, limit: int) -> list[dict[str, Any]]:
     """Return the first elements of an outline one by one: ref, role, name and how deep they stand."""
     found = (each for each in _read(outline) if each.role)
     return [
         {"ref": each.ref, "role": each.role, "name": each.name, "depth": each.depth}
-        for each, _ in zip(found, range(most), strict=False)
+        for each, _ in zip(found, range(limit), strict=False)
     ]
 
 
@@ -171,8 +171,8 @@ def list_boxes(outline: str) -> list[tuple[str, float, float, float, float]]:
     return boxes
 
 
-def cut_lines(text: str, most: int) -> tuple[str, bool]:
+def cut_lines(text: str, max_chars: int) -> tuple[str, bool]:
     """Return as many whole lines as so many characters hold, and whether some were left out."""
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text, False
-    return text[: text.rfind("\n", 0, most) if "\n" in text[:most] else most], True
+    return text[: text.rfind("\n", 0, max_chars) if "\n" in text[:max_chars] else max_chars], True

@@ -46,11 +46,11 @@ async def take_snapshot(tab: Tab, args: _Json) -> dict[str, Any]:
     outline = await _read_outline(tab, args)
     view: dict[str, Any] = {"targetId": tab.id, "url": tab.url}
     if args.get("format", args.get("snapshotFormat")) == "aria":
-        most = min(read_number(args, "limit") or _NODES, _MAX_NODES)
-        return view | {"format": "aria", "nodes": list_nodes(outline, most)}
-    most = read_number(args, "maxChars") or (_EFFICIENT_CHARS if is_efficient else _SNAPSHOT_CHARS)
+        max_nodes = min(read_number(args, "limit") or _NODES, _MAX_NODES)
+        return view | {"format": "aria", "nodes": list_nodes(outline, max_nodes)}
+    max_chars = read_number(args, "maxChars") or (_EFFICIENT_CHARS if is_efficient else _SNAPSHOT_CHARS)
     is_whole = wanted == Narrowing() and args.get("refs") != "role"
-    text, is_cut = cut_lines(outline if is_whole else build_role_snapshot(outline, wanted).text, most)
+    text, is_cut = cut_lines(outline if is_whole else build_role_snapshot(outline, wanted).text, max_chars)
     view |= {"format": "ai", "snapshot": text, "truncated": is_cut, "refs": text.count("[ref=")}
     return view | (await take_screenshot(tab, args) if args.get("labels") else {})
 

@@ -158,10 +158,10 @@ class DiscordChannel:
             raise refuse_action("discord", action, self.abilities)
         return await self._treat(action, place, to_snowflake(need(params, "messageId"), "messageId"), params)
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return a file that came with a message, from where Discord keeps files and nowhere else."""
         url = check_host(attachment.ref, self._base, *_FILE_HOSTS)
-        page = await self._way_out.for_own(url).get(url, most=most)
+        page = await self._way_out.for_own(url).get(url, most=max_bytes)
         if page.status != 200:
             raise ToolError(f"discord answered {page.status} to a file", code="not_found")
         return page.body

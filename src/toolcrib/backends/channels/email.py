@@ -114,7 +114,7 @@ class EmailChannel:
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         raise refuse_action("email", action, self.abilities)
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return what came with a message, which is read from the mailbox again."""
         validity, uid, index = (int(each) for each in attachment.ref.split(":"))
         box = await ImapSession.open(self._settings.imap, self._route)
@@ -127,8 +127,8 @@ class EmailChannel:
         if index >= len(parts):
             raise ToolError("the message is no longer in the mailbox", code="not_found")
         data = decode_part(parts[index].part)
-        if len(data) > most:
-            raise ToolError(f"the file has {len(data)} bytes, and {most} is the most", code="too_large")
+        if len(data) > max_bytes:
+            raise ToolError(f"the file has {len(data)} bytes, and {max_bytes} is the most", code="too_large")
         return data
 
     async def show_typing(self, chat: str, thread: str, /) -> None:

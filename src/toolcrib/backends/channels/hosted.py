@@ -68,7 +68,7 @@ def to_wait(seconds: Any) -> float:
     return max(0.0, min(delay, _MAX_WAIT)) if math.isfinite(delay) else 1.0
 
 
-def to_limit(params: Mapping[str, Any], default: int = 20, most: int = 100) -> int:
+def to_limit(params: Mapping[str, Any], default: int = 20, maximum: int = 100) -> int:
     """Return how many rows are wanted."""
     value = params.get("limit")
-    return max(1, min(value, most)) if isinstance(value, int) and not isinstance(value, bool) else default
+    return max(1, min(value, maximum)) if isinstance(value, int) and not isinstance(value, bool) else default

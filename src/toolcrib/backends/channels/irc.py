@@ -71,13 +71,13 @@ def parse_line(text: str) -> IrcLine | None:
     return IrcLine(found["verb"].upper(), params, found["who"] or "", tags)
 
 
-def split_line(text: str, most: int = _LINE_BYTES) -> list[str]:
+def split_line(text: str, max_bytes: int = _LINE_BYTES) -> list[str]:
     """Return a text as lines of so many bytes that break no character; blank lines are left out."""
     lines = list[str]()
     for line in text.splitlines():
         rest = line.replace("\0", "")
         while rest.strip():
-            piece = rest.encode()[:most].decode(errors="ignore")
+            piece = rest.encode()[:max_bytes].decode(errors="ignore")
             if len(piece) < len(rest) and (at := piece.rfind(" ")) > len(piece) // 2:
                 piece = piece[:at]
             lines.append(piece)
@@ -196,7 +196,7 @@ class IrcChannel:
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         raise refuse_action("irc", action, self.abilities)
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         raise ToolError("irc carries no files", code="unsupported")
 
     async def show_typing(self, chat: str, thread: str, /) -> None:

@@ -120,9 +120,9 @@ class ImapSession:
                 pairs.append((int(number[1]), int(size[1])))
         return sorted(pairs)
 
-    async def fetch(self, uid: int, most: int) -> bytes:
+    async def fetch(self, uid: int, max_bytes: int) -> bytes:
         """Return a message, of at most so many bytes; it is not marked as read."""
-        responses = await self.ask(f"UID FETCH {uid} (UID BODY.PEEK[]<0.{most}>)")
+        responses = await self.ask(f"UID FETCH {uid} (UID BODY.PEEK[]<0.{max_bytes}>)")
         return next((each.data for each in responses if each.data), b"")
 
     async def wait(self) -> None:

@@ -111,13 +111,13 @@ class MatrixChannel:
         content = {**new, "body": f"* {new['body']}", "m.new_content": new, "m.relates_to": relates}
         return {"ok": True, "messageId": await self._send(chat, "m.room.message", content, key)}
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return a file that came with a message."""
         found = re.fullmatch(r"mxc://([\w.:-]+)/([\w=-]+)", attachment.ref)
         if found is None:
             raise ToolError("the file has no address that Matrix knows", code="not_found")
         url = f"{self._base}/_matrix/client/v1/media/download/{found[1]}/{found[2]}"
-        page = await self._http.get(url, headers={"authorization": f"Bearer {self._token}"}, most=most)
+        page = await self._http.get(url, headers={"authorization": f"Bearer {self._token}"}, most=max_bytes)
         if page.status != 200:
             raise ToolError(f"matrix answered {page.status} to a file", code="not_found")
         return page.body

@@ -140,10 +140,11 @@ class SlackChannel:
             raise refuse_action("slack", action, self.abilities)
         return await self._treat(action, chat, need(params, "messageId"), params)
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return a file that came with a message; our token goes to Slack's own hosts and nowhere else."""
         url = check_host(attachment.ref, self._base, *_HOSTS)
-        page = await self._way_out.for_own(url).get(url, headers={"authorization": f"Bearer {self._bot}"}, most=most)
+        headers = {"authorization": f"Bearer {self._bot}"}
+        page = await self._way_out.for_own(url).get(url, headers=headers, most=max_bytes)
         # who may not read files is shown the page to sign in
         if page.status != 200 or (page.media_type == "text/html" and attachment.mime != "text/html"):
             raise ToolError(f"slack answered {page.status} to a file; it needs the scope files:read", code="not_found")

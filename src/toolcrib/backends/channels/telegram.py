@@ -127,14 +127,14 @@ class TelegramChannel:
         rows = [{"id": str(each["user"]["id"]), "name": _to_name(each["user"])} for each in admins]
         return {"ok": True, "chat": chat, "members": count, "administrators": rows, "source": "message:telegram"}
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return a file that came with a message."""
         file = await self._ask("getFile", {"file_id": attachment.ref})
         path = str(file.get("file_path", ""))
         if not re.fullmatch(r"[\w./-]+", path) or ".." in path:
             raise ToolError("telegram gave no place for the file", code="not_found")
         try:
-            page = await self._http.get(f"{self._base}/file/bot{self._token}/{path}", most=most)
+            page = await self._http.get(f"{self._base}/file/bot{self._token}/{path}", most=max_bytes)
         except ToolError as error:
             raise self._without_token(error) from None
         if page.status != 200:

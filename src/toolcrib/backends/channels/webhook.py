@@ -156,11 +156,11 @@ class WebhookChannel:
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         raise refuse_action("webhook", action, self.abilities)
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return a file, which came with its message."""
         data = base64.b64decode(attachment.ref)
-        if len(data) > most:
-            raise ToolError(f"the file has more than {most:,} bytes", code="too_large")
+        if len(data) > max_bytes:
+            raise ToolError(f"the file has more than {max_bytes:,} bytes", code="too_large")
         return data
 
     async def show_typing(self, chat: str, thread: str, /) -> None:

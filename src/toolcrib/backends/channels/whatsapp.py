@@ -124,7 +124,7 @@ class WhatsAppChannel:
         body = {**_address(chat), "type": "reaction", "reaction": reaction}
         return {"ok": True, "messageId": await self._say(body)}
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return a file that came with a message; the token is shown to Meta alone."""
         if not attachment.ref.isalnum():
             raise ToolError("the file has no id that WhatsApp knows", code="not_found")
@@ -134,7 +134,7 @@ class WhatsAppChannel:
         if home is None:
             raise ToolError(f"WhatsApp sent us to {there.host} for a file, which is none of its places", code="denied")
         http = self._way_out.for_own(home)
-        page = await http.get(there.url, headers=self._headers(), most=most, seconds=_FILE_SECONDS)
+        page = await http.get(there.url, headers=self._headers(), most=max_bytes, seconds=_FILE_SECONDS)
         if page.status != 200:
             raise ToolError(f"whatsapp answered {page.status} to a file", code="not_found")
         return page.body

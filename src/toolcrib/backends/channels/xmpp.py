@@ -139,11 +139,11 @@ class XmppChannel:
         await self._require_stream().tell(stanza)
         return {"ok": True, "messageId": stanza.get("id", "")}
 
-    async def fetch(self, attachment: Attachment, most: int, /) -> bytes:
+    async def fetch(self, attachment: Attachment, max_bytes: int, /) -> bytes:
         """Return a file that came with a message, from where its sender says that it is."""
         if self._is_own(attachment.ref) and not self._files_at:
             await self._ask_slot("question", 1, "")
-        page = await self._way_to(attachment.ref).get(attachment.ref, most=most)
+        page = await self._way_to(attachment.ref).get(attachment.ref, most=max_bytes)
         if page.status != 200:
             raise ToolError(f"the file was answered {page.status}", code="not_found")
         return page.body

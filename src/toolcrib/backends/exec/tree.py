@@ -74,14 +74,14 @@ def timer_slack(pid: int) -> int | None:
         return None
 
 
-def count_memory(pids: Iterable[int], most: int) -> int:
+def count_memory(pids: Iterable[int], max_bytes: int) -> int:
     """Return the bytes that processes hold together and no file backs.
 
     The quick sum is above the truth where they share; only when it is above `most` the kernel is asked for shares.
     """
     pids = list(pids)
     quick = sum(_sum_fields(f"/proc/{pid}/status", (b"RssAnon", b"RssShmem", b"VmSwap")) for pid in pids)
-    if quick <= most:
+    if quick <= max_bytes:
         return quick
     try:
         return sum(_sum_fields(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon", b"Pss_Shmem", b"SwapPss")) for pid in pids)

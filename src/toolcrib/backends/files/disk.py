@@ -49,15 +49,15 @@ def read_passage(
 
     `known` is a mark from an earlier passage of this version of the file: the count goes on from there.
     """
-    first, most, size = asked
+    first, max_lines, size = asked
     at, before = _seek(fd, first, known if known[0] <= first else (1, 0))
     if before < first - 1:
         return Passage(data=b"", first=first, count=0, more=False, total=before, entry=entry), (1, 0)
     data = _read(fd, size + 1, at)  # the end of the last line does not count
-    taken, count = _whole_lines(data, most, at_end=at + len(data) >= entry.size and data[size:] in (b"", b"\n"))
+    taken, count = _whole_lines(data, max_lines, at_end=at + len(data) >= entry.size and data[size:] in (b"", b"\n"))
     end = at + taken
     more = end < entry.size
-    long = _seek(fd, 2, (1, at))[0] - at if more and most and not count else None
+    long = _seek(fd, 2, (1, at))[0] - at if more and max_lines and not count else None
     total = first - 1 + count if not more else None
     if more and entry.size <= _COUNTED:
         total = first - 1 + count + _seek(fd, sys.maxsize, (1, end))[1]
@@ -97,14 +97,14 @@ def _offset_after(block: bytearray, wanted: int, end: int) -> int:
     return start
 
 
-def _whole_lines(data: bytes, most: int, *, at_end: bool) -> tuple[int, int]:
+def _whole_lines(data: bytes, max_lines: int, *, at_end: bool) -> tuple[int, int]:
     """Return how many bytes of the data are whole lines, at most `most`, and how many lines."""
     end = len(data) if at_end else data.rfind(b"\n") + 1
     count = data.count(b"\n", 0, end) + (end > 0 and data[end - 1 : end] != b"\n")
-    if count <= most:
+    if count <= max_lines:
         return end, count
-    end = _offset_after(bytearray(data[:end]), most, end) if most > 0 else 0
-    return end, max(most, 0)
+    end = _offset_after(bytearray(data[:end]), max_lines, end) if max_lines > 0 else 0
+    return end, max(max_lines, 0)
 
 
 MAX_READ_BYTES = 64 << 20  # bytes that are held at once
@@ -233,7 +233,7 @@ class Disk:
             data = _read(fd, entry.size, 0) if taken.first > 1 or taken.more else taken.data
             return replace(taken, entry=replace(entry, digest=hash_content(data)))
 
-    def list(self, path: str, most: int) -> Listing:
+    def list(self, path: str, limit: int) -> Listing:
         self.guard.check_read(path)
         with as_tool_errors(path):
             fd = self.beneath.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -243,7 +243,7 @@ class Disk:
                     raise ToolError(f"{path!r} has {len(names)} entries, too many to list", code="too_large")
                 names.sort(key=in_order)
                 base = self.spell(path)
-                shown = [self._entry_in(join_parts((*base, name)), name, fd) for name in names[:most]]
+                shown = [self._entry_in(join_parts((*base, name)), name, fd) for name in names[:limit]]
                 return Listing(entries=tuple(entry for entry in shown if entry is not None), total=len(names))
             finally:
                 os.close(fd)

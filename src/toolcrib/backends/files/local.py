@@ -201,6 +201,6 @@ class Workspaces:
             disk.close()
 
 
-def _shorten(kept: dict[str, Entry] | dict[str, LineMark], most: int) -> None:
-    while len(kept) > most:
+def _shorten(kept: dict[str, Entry] | dict[str, LineMark], limit: int) -> None:
+    while len(kept) > limit:
         kept.pop(next(iter(kept)))

@@ -45,9 +45,9 @@ def read_lines(disk: Disk, path: str, asked: tuple[int, int, int], marks: dict[s
     return passage
 
 
-def list_folder(disk: Disk, path: str, most: int) -> Listing:
+def list_folder(disk: Disk, path: str, limit: int) -> Listing:
     """Return the entries of a folder, their names traced where the caller wants that."""
-    listing = disk.list(path, most)
+    listing = disk.list(path, limit)
     if (traced := TRACED.get()) is not None:
         traced.append(trace(disk, [entry.path for entry in listing.entries], names=True))
     return listing

@@ -129,14 +129,14 @@ def _slice_line(line: str, size: int) -> Iterator[str]:
     yield line
 
 
-def cut_text(text: str, most: int) -> str:
+def cut_text(text: str, max_chars: int) -> str:
     """Return the beginning of a text, without the half of what is seen as one character."""
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text
-    end = most
-    while end > max(1, most - _CLUSTER_CHARS) and _joins(text[end - 1], text[end]):
+    end = max_chars
+    while end > max(1, max_chars - _CLUSTER_CHARS) and _joins(text[end - 1], text[end]):
         end -= 1
-    return text[: most if _joins(text[end - 1], text[end]) else end]
+    return text[: max_chars if _joins(text[end - 1], text[end]) else end]
 
 
 def _joins(before: str, after: str) -> bool:

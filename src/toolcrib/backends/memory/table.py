@@ -303,20 +303,20 @@ class MemoryTable:
 
         Before them, in which version of the tables they are.
         """
-        most = max(_CANDIDATES, 4 * count)
+        limit = max(_CANDIDATES, 4 * count)
         terms = list_terms(question)
 
         def step(db: apsw.Connection) -> tuple[int, list[MemoryPassage]]:
-            lists = [_rank_by_words(db, terms, most)]
+            lists = [_rank_by_words(db, terms, limit)]
             if vector is not None:
-                lists.append(self._rank_by_vector(db, vector, most))
+                lists.append(self._rank_by_vector(db, vector, limit))
             ids = _pack({id for ranked in lists for id in ranked})
             places = {id: ChunkPlace(*rest) for id, *rest in db.execute(_PLACES, (ids,))}
             return _state(db).version, fuse(lists, places, count)
 
         return self._transact(step)
 
-    def _rank_by_vector(self, db: apsw.Connection, vector: "Vectors", most: int) -> dict[int, float]:
+    def _rank_by_vector(self, db: apsw.Connection, vector: "Vectors", limit: int) -> dict[int, float]:
         """Return the chunks whose vectors are nearest, each with its product."""
         import numpy as np  # noqa: PLC0415  loaded by those who have vectors
 
@@ -330,7 +330,7 @@ class MemoryTable:
             self._view = view
         scores = view.matrix @ vector
         scores[view.dead] = -1.0
-        top = np.argpartition(scores, -most)[-most:] if most < len(scores) else np.arange(len(scores))
+        top = np.argpartition(scores, -limit)[-limit:] if limit < len(scores) else np.arange(len(scores))
         by_row = {int(row): float(scores[row]) for row in top if scores[row] > 0}
         return {id: by_row[row] for id, row in db.execute(_NEAR, (_pack(by_row),))}
 
@@ -365,23 +365,23 @@ def _passage(place: ChunkPlace, score: float) -> MemoryPassage:
     return MemoryPassage(path=path, start_line=start, end_line=end, score=score, snippet=snippet, source=source)
 
 
-def _rank_by_words(db: apsw.Connection, terms: Sequence[str], most: int) -> dict[int, float]:
+def _rank_by_words(db: apsw.Connection, terms: Sequence[str], limit: int) -> dict[int, float]:
     """Return the chunks that hold some of the terms, each with how much that says."""
     terms = _leave_common(db, terms)
     if not terms:
         return {}
     found = "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?"
-    return dict(db.execute(found, (" OR ".join(terms), most)))
+    return dict(db.execute(found, (" OR ".join(terms), limit)))
 
 
 def _leave_common(db: apsw.Connection, terms: Sequence[str]) -> Sequence[str]:
     """Return the terms without those that stand in very many chunks: they say little, and take most of the time."""
     (chunks,) = next(db.execute("SELECT ifnull(max(id), 0) FROM chunks"))
-    most = max(_COMMON, chunks // 8)
-    if chunks <= most:
+    limit = max(_COMMON, chunks // 8)
+    if chunks <= limit:
         return terms
     counted = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-    return [term for term in terms if next(db.execute(counted, (term, most + 1)))[0] <= most] or terms
+    return [term for term in terms if next(db.execute(counted, (term, limit + 1)))[0] <= limit] or terms
 
 
 def _state(db: apsw.Connection) -> IndexState:

@@ -234,8 +234,8 @@ class _Body:
             piece = next(self._pending, None)
         self._size += len(piece)
         if self._size > self._patience.bytes:
-            most = f"{self._patience.bytes:,} bytes"
-            raise FailedError(f"{self._label.provider} was stopped: it sent more than {most} for one reply")
+            limit = f"{self._patience.bytes:,} bytes"
+            raise FailedError(f"{self._label.provider} was stopped: it sent more than {limit} for one reply")
         return piece
 
     async def _next(self) -> bytes | None:

@@ -40,8 +40,8 @@ def read_content(path: Path) -> tuple[str, Mapping[str, bytes]]:
                 files[name] = read_plain(end, left)
                 left -= len(files[name])
             if left < 0 or count >= _MAX_FILES:
-                most = f"{_MAX_FILES:,} files and {_MAX_BYTES >> 20} MiB"
-                raise ToolError(f"{path} is too large: {most} can be accepted; name a part of it", code="too_large")
+                limit = f"{_MAX_FILES:,} files and {_MAX_BYTES >> 20} MiB"
+                raise ToolError(f"{path} is too large: {limit} can be accepted; name a part of it", code="too_large")
             for part in (name, os.path.relpath(end, top), hash_file(files.get(name, b""))):
                 whole.update(len(os.fsencode(part)).to_bytes(8) + os.fsencode(part))
     except (OSError, RecursionError) as error:
@@ -65,7 +65,7 @@ def _walk(path: str) -> Iterator[str]:
             yield from _walk(f"{path}/{name}")
 
 
-def read_plain(path: str | Path, most: int) -> bytes:
+def read_plain(path: str | Path, max_bytes: int) -> bytes:
     """Return what a regular file holds, and one byte more than `most` of a larger one; ToolError for what is none."""
     # without waiting, as a pipe would for somebody who writes, and without following what has become a link
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -73,7 +73,7 @@ def read_plain(path: str | Path, most: int) -> bytes:
         os.close(fd)
         raise ToolError(f"{path} is neither a file nor a folder", code="denied")
     with open(fd, "rb") as file:  # noqa: PTH123
-        return file.read(most + 1)
+        return file.read(max_bytes + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ class SqliteApprovals:
         self._file, self._run = file, run
 
     async def add(self, question: Question, /, *, most: int) -> None:
-        await self._run(self._file.transact, partial(_add, question=question, most=most))
+        await self._run(self._file.transact, partial(_add, question=question, limit=most))
 
     async def find(self, id: str, /) -> Question | None:
         return next(map(_question, await self._rows(_FIND, id=id)), None)
@@ -120,10 +120,10 @@ def _rows(db: apsw.Connection, sql: str, values: Mapping[str, Any]) -> list[Any]
     return db.execute(sql, {**values, "skew": SKEW}).fetchall()
 
 
-def _add(db: apsw.Connection, question: Question, most: int) -> None:
+def _add(db: apsw.Connection, question: Question, limit: int) -> None:
     now = question.asked_at
-    if _rows(db, _COUNT, {"person": question.person, "now": now})[0][0] >= most:
-        raise too_many(most)
+    if _rows(db, _COUNT, {"person": question.person, "now": now})[0][0] >= limit:
+        raise too_many(limit)
     _write_question(db, question)
     db.execute(_TIDY, {"now": now})
 

@@ -58,10 +58,10 @@ class SqliteBlobs:
         return await self._commits.read(lambda db: fetch_blob(db, key))
 
 
-def hash_of(data: bytes, largest: int = MAX_BLOB_BYTES) -> str:
+def hash_of(data: bytes, max_bytes: int = MAX_BLOB_BYTES) -> str:
     """Return the name of a value; raise ToolError when it is larger than may be kept."""
-    if len(data) > largest:
-        raise ToolError(f"{len(data)} bytes are more than can be kept at once ({largest})", code="too_large")
+    if len(data) > max_bytes:
+        raise ToolError(f"{len(data)} bytes are more than can be kept at once ({max_bytes})", code="too_large")
     return hashlib.sha256(data).hexdigest()
 
 

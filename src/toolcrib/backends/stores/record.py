@@ -47,9 +47,9 @@ _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 Redact = Callable[[str], str]
 
 
-def body_of(entry: record.RecordEntry, redact: Redact | None = None, longest: int = ARGUMENT_CHARS) -> tuple[str, str]:
+def body_of(entry: record.RecordEntry, redact: Redact | None = None, limit: int = ARGUMENT_CHARS) -> tuple[str, str]:
     """Return the kind of an entry and its JSON; `redact` takes secrets out of a text."""
-    kind, body = _to_json(entry, redact, longest)
+    kind, body = _to_json(entry, redact, limit)
     return kind, _json(body, redact).decode()
 
 
@@ -61,26 +61,26 @@ def encode_grounds(grounds: Grounds, redact: Redact | None = None) -> str:
     return orjson.dumps({"digest": grounds.digest, "grounds": orjson.Fragment(text)}).decode()
 
 
-def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> tuple[str, dict[str, Any]]:
+def _to_json(entry: record.RecordEntry, redact: Redact | None, limit: int) -> tuple[str, dict[str, Any]]:
     match entry:
         case record.Decided(call, caller, verdict, reason, grounds, taint):
-            body: dict[str, Any] = {"call": _call(call, redact, longest), "caller": _caller(caller)}
+            body: dict[str, Any] = {"call": _call(call, redact, limit), "caller": _caller(caller)}
             body |= {"verdict": _verdict(verdict)} if verdict else {"reason": reason}
             body |= {"taint": [source[:_WORD_CHARS] for source in taint]} if taint else {}
             return "decided", body | ({"under": grounds.digest} if grounds else {})
         case record.Shadowed(call, caller, verdict, grounds, seen):
-            body = {"call": _call(call, redact, longest), "caller": _caller(caller), "verdict": _verdict(verdict)}
-            body |= _keep_seen(seen, [call.args, verdict.reason, seen], redact, longest) if seen else {}
+            body = {"call": _call(call, redact, limit), "caller": _caller(caller), "verdict": _verdict(verdict)}
+            body |= _keep_seen(seen, [call.args, verdict.reason, seen], redact, limit) if seen else {}
             return "shadowed", body | ({"under": grounds.digest} if grounds else {})
         case record.Judged(call, by, decision, reason, basis):
-            body = {"call": {**_identify(call, redact), "args": _bound(call.args, redact, longest)}, "by": by}
+            body = {"call": {**_identify(call, redact), "args": _bound(call.args, redact, limit)}, "by": by}
             body |= {"decision": decision, "reason": reason, "rule": basis.rule, "origin": basis.origin}
             if basis.grounds is not None:
                 body["under"] = basis.grounds.digest
-                body |= _keep_seen(basis.seen, [call.args, reason, basis.seen], redact, longest)
+                body |= _keep_seen(basis.seen, [call.args, reason, basis.seen], redact, limit)
             return "judged", body
         case record.Started(call, tool):
-            args = _bound(call.args, redact, longest)
+            args = _bound(call.args, redact, limit)
             return "started", {"call": {**_identify(call, redact), "args": args}, "tool": tool}
         case record.Finished(call, tool, status, code, ran, error):
             outcome = {"status": status, "code": code[:_WORD_CHARS], "ran": ran} | ({"error": error} if error else {})
@@ -90,7 +90,7 @@ def _to_json(entry: record.RecordEntry, redact: Redact | None, longest: int) -> 
         case record.Answered(call):
             return "answered", {**entry._asdict(), "call": _identify(call, redact)}
         case record.Granted():
-            return "granted", {**entry._asdict(), "shown": _bound(entry.shown, redact, longest)}
+            return "granted", {**entry._asdict(), "shown": _bound(entry.shown, redact, limit)}
         case record.Revoked() | record.Enrolled():
             return type(entry).__name__.lower(), entry._asdict()
 
@@ -99,9 +99,9 @@ def _identify(call: Call, redact: Redact | None) -> dict[str, Any]:
     return {"id": _bound(call.id, redact, _WORD_CHARS), "key": call.key or call.id[:_WORD_CHARS]}
 
 
-def _call(call: Call, redact: Redact | None, longest: int) -> dict[str, Any]:
+def _call(call: Call, redact: Redact | None, limit: int) -> dict[str, Any]:
     row = {**_identify(call, redact), "name": _bound(call.name, redact, _WORD_CHARS)}
-    row["args"] = _bound(call.args, redact, longest)
+    row["args"] = _bound(call.args, redact, limit)
     return row | ({"flaw": _bound(call.parse_error, redact, _WORD_CHARS)} if call.parse_error else {})
 
 
@@ -120,21 +120,21 @@ def _verdict(verdict: Verdict) -> orjson.Fragment:
     return orjson.Fragment(_json({field.name: getattr(verdict, field.name) for field in fields(verdict)}, None))
 
 
-def _bound(value: Any, redact: Redact | None, longest: int) -> Any:
+def _bound(value: Any, redact: Redact | None, limit: int) -> Any:
     """Return a value as it is kept: whole, or its beginning with its length and the digest of all of it."""
-    if isinstance(value, str) and len(value) <= longest:
+    if isinstance(value, str) and len(value) <= limit:
         return value
     text = _json(value, redact)
-    if len(text) <= longest:
+    if len(text) <= limit:
         return orjson.Fragment(text)
-    shown = text[:longest].decode(errors="ignore")
+    shown = text[:limit].decode(errors="ignore")
     return {"cut": shown, "length": len(text), "sha256": hashlib.sha256(text).hexdigest()}
 
 
-def _keep_seen(seen: Any, whole: Any, redact: Redact | None, longest: int) -> dict[str, Any]:
+def _keep_seen(seen: Any, whole: Any, redact: Redact | None, limit: int) -> dict[str, Any]:
     """Return what was looked at, as it is kept; nothing where not all is: nobody judges that again."""
     text = _json(whole, None)
-    is_kept = len(text) <= longest and text == _json(whole, redact) and orjson.loads(text) == whole
+    is_kept = len(text) <= limit and text == _json(whole, redact) and orjson.loads(text) == whole
     return {"seen": seen} if is_kept else {}
 
 
@@ -162,8 +162,8 @@ def _json_default(value: Any) -> Any:
 class _Plain:
     """Makes a value plain, part by part, however odd it is; each text as `redact` leaves it."""
 
-    def __init__(self, redact: Redact, most: int = _MAX_PARTS) -> None:
-        self._redact, self._left = redact, most
+    def __init__(self, redact: Redact, limit: int = _MAX_PARTS) -> None:
+        self._redact, self._left = redact, limit
 
     def simplify(self, value: Any, depth: int = 0) -> Any:
         self._left -= 1
@@ -331,11 +331,11 @@ class SqliteRows:
     async def head(self) -> record.Head | None:
         return await self._read(partial(_head, self._file.anchor))
 
-    async def after(self, seq: int, most: int, /) -> list[record.Row]:
-        return await self._read(partial(_rows, _AFTER, seq, most))
+    async def after(self, seq: int, limit: int, /) -> list[record.Row]:
+        return await self._read(partial(_rows, _AFTER, seq, limit))
 
-    async def before(self, seq: int, most: int, /) -> list[record.Row]:
-        return await self._read(partial(_rows, _BEFORE, seq, most))
+    async def before(self, seq: int, limit: int, /) -> list[record.Row]:
+        return await self._read(partial(_rows, _BEFORE, seq, limit))
 
     async def _read(self, step: Callable[[apsw.Connection], T]) -> T:
         return await in_turn(self._file.transact, step, writes=False)
@@ -372,8 +372,8 @@ def _head(anchor: Anchor | None, db: apsw.Connection) -> record.Head | None:
     return record.Head(found[0], found[1].decode("latin-1"), found[2] or 0, known)
 
 
-def _rows(sql: str, seq: int, most: int, db: apsw.Connection) -> list[record.Row]:
-    found = db.execute(sql, (seq, most))
+def _rows(sql: str, seq: int, limit: int, db: apsw.Connection) -> list[record.Row]:
+    found = db.execute(sql, (seq, limit))
     return [
         record.Row(seq, record.entry_text(seq, at, kind, body), hash.decode("latin-1"))
         for seq, at, kind, body, hash in found

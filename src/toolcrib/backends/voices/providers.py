@@ -227,8 +227,8 @@ class LocalAndHostedVoices:
         """Return the transcript of a recording."""
         sound, seconds = measure_wav(await self._programs.decode(recording, terms.max_seconds + 1))
         if seconds > terms.max_seconds:
-            most = f"{terms.max_seconds} seconds are listened to"
-            raise ToolError(f"the recording is too long: {most}; send it in parts", code="too_large")
+            limit = f"{terms.max_seconds} seconds are listened to"
+            raise ToolError(f"the recording is too long: {limit}; send it in parts", code="too_large")
         root, fields = (
             _find_root(terms.base_url or ""),
             {"model": terms.model or "whisper-1", "response_format": "json"},

@@ -255,13 +255,13 @@ async def _read_answer(reader: asyncio.StreamReader, near: asyncio.StreamWriter,
 
 
 async def _copy(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note_life: Callable[[], None], most: float, *,
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, note_life: Callable[[], None], left: float, *,
     ends: bool,
 ) -> None:  # fmt: skip
     """Copy so many bytes, or all; with `ends` say then that no more come."""
     try:
-        while most > 0 and (data := await reader.read(int(min(_CHUNK_BYTES, most)))):
-            most -= len(data)
+        while left > 0 and (data := await reader.read(int(min(_CHUNK_BYTES, left)))):
+            left -= len(data)
             writer.write(data)
             await writer.drain()
             note_life()

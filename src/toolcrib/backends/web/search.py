@@ -298,10 +298,10 @@ def _make_answer(name: str, model: str, content: Any, pages: Any) -> dict[str, A
     }
 
 
-def _read_line(value: Any, most: int = _LINE_CHARS) -> str:
+def _read_line(value: Any, max_chars: int = _LINE_CHARS) -> str:
     """Return a text as one line, "" for anything else."""
     line = " ".join(strip_to_line(value).split()) if isinstance(value, str) else ""
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
 def _read_address(value: Any) -> str:

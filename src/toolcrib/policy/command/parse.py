@@ -206,8 +206,8 @@ def _expand_word(found: re.Match[str]) -> str:
         if len(first) == len(words[1]) == 1:
             low, high = sorted(map(ord, words))
             words = [chr(code) for code in range(low, min(high, low + 128) + 1)]
-    most = 1 + MAX_LINE_BYTES // (len(before) + len(after) + 1)
-    return " ".join(f"{before}{word}{after}" for word in words[:most])
+    limit = 1 + MAX_LINE_BYTES // (len(before) + len(after) + 1)
+    return " ".join(f"{before}{word}{after}" for word in words[:limit])
 
 
 @dataclass(slots=True)

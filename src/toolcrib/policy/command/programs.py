@@ -153,13 +153,13 @@ def check(name: str, args: Sequence[str], within: IsWithin | None) -> None:
     _CHECKS[name](args, within)
 
 
-def _check_reader(grammar: Grammar, most: int | None = None) -> _Check:
+def _check_reader(grammar: Grammar, max_operands: int | None = None) -> _Check:
     """Return the check of a program whose operands are files to read; a further one would be written."""
 
     def check_use(args: Sequence[str], within: IsWithin | None) -> None:
         operands = read_use(args, grammar, within).operands
-        if most is not None and len(operands) > most:
-            raise UnsafeUsageError(f"it would write to {operands[most]!r}")
+        if max_operands is not None and len(operands) > max_operands:
+            raise UnsafeUsageError(f"it would write to {operands[max_operands]!r}")
         check_paths(operands, within)
 
     return check_use
@@ -231,7 +231,7 @@ _CHECKS: Mapping[str, _Check] = {
     "git": check_git, "grep": _check_grep, "head": _check_reader(_HEAD), "jq": _check_jq, "ls": _check_reader(_LS),
     "rg": _check_rg, "sed": _check_sed, "sort": _check_reader(_SORT), "stat": _check_reader(_STAT),
     "tail": _check_reader(_HEAD),  # not -f, which has no end
-    "tr": _check_tr, "uniq": _check_reader(_UNIQ, most=1), "wc": _check_reader(_WC),
+    "tr": _check_tr, "uniq": _check_reader(_UNIQ, max_operands=1), "wc": _check_reader(_WC),
 }  # fmt: skip
 READERS = frozenset(_CHECKS)
 FILTERS = READERS - {"diff", "find", "git", "ls", "rg", "stat"}

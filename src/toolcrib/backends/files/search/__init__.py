@@ -226,8 +226,8 @@ class _Search:
         """Add the lines of open files; where one of them makes ripgrep stumble, each is read by itself."""
         self.asked = True
         size = len(batch)
-        most = self.limit - self.matches + 1
-        rows = read_rows(self.rg, tuple(batch), self.pattern, context=self.context, max_count=most, stop=self.stop)
+        limit = self.limit - self.matches + 1
+        rows = read_rows(self.rg, tuple(batch), self.pattern, context=self.context, max_count=limit, stop=self.stop)
         try:
             with closing(rows):
                 for fd, some in groupby(rows, attrgetter("fd")):
