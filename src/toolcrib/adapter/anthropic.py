@@ -258,9 +258,9 @@ def read_reply(response: Any, target: Target, names: Mapping[str, str] = {}) -> 
     chunks = ReplyStream(target, names)
     body = as_object(response)
     chunks.feed(body)  # an error looks the same in both
-    for at, block in enumerate(as_list(body.get("content"))):
-        chunks.feed({"type": "content_block_start", "index": at, "content_block": block})
-        chunks.feed({"type": "content_block_stop", "index": at})
+    for index, block in enumerate(as_list(body.get("content"))):
+        chunks.feed({"type": "content_block_start", "index": index, "content_block": block})
+        chunks.feed({"type": "content_block_stop", "index": index})
     chunks.feed({"type": "message_delta", "delta": body, "usage": body.get("usage")})
     return chunks.end()
 

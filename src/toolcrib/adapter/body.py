@@ -102,9 +102,9 @@ class _HistoryEncoder:
     def _count_finished(self, kept: Sequence[tuple[int, Exchange]]) -> int:
         """Return how many of the exchanges stand before the last reply that a user's turn comes before."""
         end, is_after_user = 0, self._last is not None
-        for at, (_, each) in enumerate(kept):
+        for index, (_, each) in enumerate(kept):
             if each.message.role == "assistant":
-                end = at if is_after_user else end
+                end = index if is_after_user else end
                 is_after_user = bool(each.answers)
             elif each.message.role == "user":
                 is_after_user = True
@@ -152,8 +152,8 @@ def encode_body(request: Request, target: Target) -> bytes:
         _SPELLINGS[target.api].turns,
         b'":[',
     ]
-    for at, piece in enumerate(piece for piece in written if piece):
-        if at:
+    for index, piece in enumerate(piece for piece in written if piece):
+        if index:
             pieces.append(b",")
         pieces.append(piece)
     pieces.append(b"]")

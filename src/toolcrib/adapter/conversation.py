@@ -129,7 +129,7 @@ def exchanges(messages: Sequence[Message]) -> Iterator[Exchange]:
         if message.role != "assistant" or not message.calls:
             yield Exchange(replace(message, calls=()) if message.calls else message)
             continue
-        pairs = [(call, answered.get((place, at))) for at, call in enumerate(message.calls)]
+        pairs = [(call, answered.get((place, index))) for index, call in enumerate(message.calls)]
         if message.finish in BROKEN:
             pairs = [pair for pair in pairs if pair[1] is not None]
         calls = tuple(call for call, _ in pairs)
@@ -148,8 +148,8 @@ def open_messages(messages: Sequence[Message]) -> list[Message]:
         call.id
         for place, message in enumerate(messages)
         if message.role == "assistant"
-        for at, call in enumerate(message.calls)
-        if (place, at) not in answered
+        for index, call in enumerate(message.calls)
+        if (place, index) not in answered
     }
     kept = []
     for message in messages if still_open else ():
@@ -168,8 +168,8 @@ def _answers(messages: Sequence[Message]) -> dict[_Slot, Message]:
     for place, message in enumerate(messages):
         if message.role == "assistant":
             asked: dict[str, list[_Slot]] = {}
-            for at, call in enumerate(message.calls):
-                asked.setdefault(call.id, []).append((place, at))
+            for index, call in enumerate(message.calls):
+                asked.setdefault(call.id, []).append((place, index))
             for own, slots in asked.items():
                 threads.setdefault(own, _Thread()).ask(slots, found)
         elif message.role == "tool" and message.call_id in threads:
@@ -267,7 +267,7 @@ def _fit_reply(message: Message, target: Target) -> Message:
     content = _drop_empty_texts(parts, blanks=False)
     calls = tuple(_fit_call(call, is_own=is_own) for call in message.calls)
     if not calls:
-        content = content[: max((at for at, part in enumerate(content, 1) if isinstance(part, Text)), default=0)]
+        content = content[: max((index for index, part in enumerate(content, 1) if isinstance(part, Text)), default=0)]
     return replace(message, content=content, calls=calls)
 
 

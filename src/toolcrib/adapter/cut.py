@@ -12,9 +12,9 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     end = max(limit, 0)
-    for at in range(end, max(end - _MAX_CLUSTER_CHARS, -1), -1):
-        if not _is_within(text, at):
-            return text[:at]
+    for index in range(end, max(end - _MAX_CLUSTER_CHARS, -1), -1):
+        if not _is_within(text, index):
+            return text[:index]
     return text[:end]
 
 
@@ -26,9 +26,9 @@ def shorten(text: str, limit: int) -> str:
 def page(text: str, start: int, limit: int) -> str:
     """Return the piece of `text` from `start` on, at most `limit` characters; whole characters only."""
     first = min(max(start, 0), len(text))
-    for at in range(first, min(first + _MAX_CLUSTER_CHARS, len(text) + 1)):
-        if not _is_within(text, at):
-            first, limit = at, limit - (at - first)
+    for index in range(first, min(first + _MAX_CLUSTER_CHARS, len(text) + 1)):
+        if not _is_within(text, index):
+            first, limit = index, limit - (index - first)
             break
     return cut(text[first : first + max(limit, 0) + 1], limit)
 

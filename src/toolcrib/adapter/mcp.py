@@ -115,8 +115,8 @@ def read_result(value: Any, server: str, *, keeps: bool = False) -> Result:
     """
     blocks, failed = _check_shape(value, server)
     reading = _ResultReader(server)
-    for at, block in enumerate(blocks[:_MAX_BLOCKS], 1):
-        reading.add(block, at)
+    for index, block in enumerate(blocks[:_MAX_BLOCKS], 1):
+        reading.add(block, index)
     if len(blocks) > _MAX_BLOCKS:
         reading.add_text(f"[{len(blocks) - _MAX_BLOCKS:,} more parts were left out]")
     if isinstance(value.get("structuredContent"), Mapping):

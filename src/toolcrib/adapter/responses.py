@@ -148,27 +148,27 @@ class ReplyStream(openai.ReplyStream):
 
     def _message(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
-        for at, part in enumerate(map(as_object, as_list(item.get("content")))):
+        for index, part in enumerate(map(as_object, as_list(item.get("content")))):
             self._is_refusal = self._is_refusal or part.get("type") == "refusal"
-            if (slot, at) not in self._streamed:
-                events += self._words(slot, at, part.get("text") or part.get("refusal"))
+            if (slot, index) not in self._streamed:
+                events += self._words(slot, index, part.get("text") or part.get("refusal"))
         return events
 
     def _reasoning(self, slot: Hashable, item: Mapping[str, Any]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
         if (slot, "thought") not in self._streamed:
             parts = as_list(item.get("summary")) or as_list(item.get("content"))
-            for at, part in enumerate(map(as_object, parts)):
-                events += self._thought(slot, at, part.get("text"))
+            for index, part in enumerate(map(as_object, parts)):
+                events += self._thought(slot, index, part.get("text"))
         mark = _seal(item)
         self._has_lost_thought = self._has_lost_thought or not mark
         return [*events, *self._reply.thinking("", mark)]
 
     def _whole(self, kind: str, response: Mapping[str, Any]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
-        for at, item in enumerate(map(as_object, as_list(response.get("output")))):
+        for index, item in enumerate(map(as_object, as_list(response.get("output")))):
             own = as_text(item.get("id"))
-            events += self._item(own if own in self._slots else at, item)
+            events += self._item(own if own in self._slots else index, item)
         if response.get("usage"):
             self._reply.use(_usage(as_object(response["usage"])))
         match kind:

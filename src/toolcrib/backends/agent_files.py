@@ -127,9 +127,9 @@ def _tools(key: str, value: Any, header: Header, values: dict[str, Any]) -> None
     if not isinstance(value, list):
         header.say((key,), f"tools: should be a list of names, groups and globs, not {_kind_of(value)}")
         return
-    for at, entry in enumerate(value):
+    for index, entry in enumerate(value):
         if not isinstance(entry, str) or not entry.strip():
-            header.say((key, at), f"tools: {entry!r} names no tool; write a name, a group or a glob")
+            header.say((key, index), f"tools: {entry!r} names no tool; write a name, a group or a glob")
     values["tools"] = tuple(value)
 
 
@@ -343,7 +343,7 @@ def _split_header(lines: list[str]) -> tuple[str, str, int] | None:
     """Return the text of the header, the body without blanks around it, and the line after the header."""
     if lines[0].rstrip() != _MARK:
         return None
-    end = next((at for at, line in enumerate(lines) if at and line.rstrip() == _MARK), None)
+    end = next((index for index, line in enumerate(lines) if index and line.rstrip() == _MARK), None)
     if end is None:
         return None
     return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :]).strip(), end + 2

@@ -48,14 +48,14 @@ class DeviceKey:
 
     def sign(self, params: Mapping[str, Any], nonce: str) -> dict[str, Any]:
         """Return what a `connect` says of the device: that it holds its key, for this very connection."""
-        at, client = int(time.time() * 1000), params["client"]
+        signed_at, client = int(time.time() * 1000), params["client"]
         words = {
             "deviceId": self.id, "clientId": client["id"], "clientMode": client["mode"], "role": params["role"],
-            "scopes": params.get("scopes"), "signedAtMs": at, "token": params["auth"]["token"], "nonce": nonce,
+            "scopes": params.get("scopes"), "signedAtMs": signed_at, "token": params["auth"]["token"], "nonce": nonce,
         }  # fmt: skip
         signature = self._key.sign(device_payload(words).encode())
         proof = {"id": self.id, "publicKey": _encode(self.public), "signature": _encode(signature)}
-        return {**proof, "signedAt": at, "nonce": nonce}
+        return {**proof, "signedAt": signed_at, "nonce": nonce}
 
     def _write(self) -> None:
         held = {"key": base64.b64encode(self._key.private_bytes_raw()).decode(), "tokens": self._tokens}

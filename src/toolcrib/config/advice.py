@@ -72,9 +72,9 @@ def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
 
 def _quotas(loaded: Loaded) -> Iterator[Finding]:
     """Quotas about an agent or a role that nobody has written down."""
-    for at, quota in enumerate(loaded.config.quotas):
+    for index, quota in enumerate(loaded.config.quotas):
         kind, _, name = (quota.who or "").partition(":")
-        kind, place = kind.lower(), f"quotas[{at}].who"
+        kind, place = kind.lower(), f"quotas[{index}].who"
         known = loaded.config.agent_ids() if kind == "agent" else loaded.policy.roles
         own = session.to_agent(name.strip()) if kind == "agent" else fold_name(name)
         if kind in ("agent", "role") and name and own not in known:
@@ -173,8 +173,8 @@ def _find_unseen(loaded: Loaded, is_seen: Callable[[str], bool]) -> Iterator[Fin
     """Programs by whole names that lie on this machine and that the sandbox, where they would run, does not show."""
     host = loaded.config.tools.exec.host
     named = [
-        (f"{loaded.origin('tools', 'hooks')}[{at}].run", hook.run, hook.host or host)
-        for at, hook in enumerate(loaded.config.tools.hooks)
+        (f"{loaded.origin('tools', 'hooks')}[{index}].run", hook.run, hook.host or host)
+        for index, hook in enumerate(loaded.config.tools.hooks)
     ]
     for origin, commands in _list_exec(loaded):
         for key, entries in (("allow", commands.allow), ("allowExact", commands.allow_exact)):
@@ -237,8 +237,8 @@ def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, value
     for key, each in value.items() if isinstance(value, Mapping) else ():
         yield from _texts(each, f"{path}.{key}".lstrip("."))
-    for at, each in enumerate(value if isinstance(value, list | tuple) else ()):
-        yield from _texts(each, f"{path}[{at}]")
+    for index, each in enumerate(value if isinstance(value, list | tuple) else ()):
+        yield from _texts(each, f"{path}[{index}]")
 
 
 def _networks(loaded: Loaded) -> Iterator[Finding]:

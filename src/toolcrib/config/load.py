@@ -39,12 +39,12 @@ def _check_examples(config: settings.Config, translated: Translated) -> None:
     for path, examples, rules in _list_examples(config):
         look_up = look_up_in(rules.trusted, listed=rules.lists_file)
         for expected, lines in (("run", examples.run), ("ask", examples.ask), ("deny", examples.deny)):
-            for at, line in enumerate(lines):
+            for index, line in enumerate(lines):
                 found = judge(line, rules, look_up)
                 if found.decision != expected:
                     mismatch = f"is {found.decision}, not {expected}: {found.reason}; change a rule or the example"
                     sentence = conceal(f"{quote_value(line)} {mismatch}", translated.document)
-                    raise ConfigError(sentence, translated.place((*path, "examples", expected, at)))
+                    raise ConfigError(sentence, translated.place((*path, "examples", expected, index)))
 
 
 def _list_examples(config: settings.Config) -> Iterator[tuple[KeyPath, settings.Lines, CommandRules]]:
@@ -386,7 +386,7 @@ def _drop(value: Any, paths: frozenset[KeyPath], here: KeyPath) -> Any:
     if isinstance(value, Mapping):
         return {k: _drop(v, paths, (*here, k)) for k, v in value.items() if (*here, k) not in paths}
     if isinstance(value, list):
-        return [_drop(item, paths, (*here, at)) for at, item in enumerate(value) if (*here, at) not in paths]
+        return [_drop(item, paths, (*here, index)) for index, item in enumerate(value) if (*here, index) not in paths]
     return value
 
 

@@ -109,7 +109,7 @@ def lists(rule: Any, path: KeyPath, notes: Notes) -> Any:
         if key == "allow" and entries == []:
             del kept[key]
         elif isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
-            notes.ignored += [(*path, key, at) for at, entry in enumerate(entries) if complaint_about(entry)]
+            notes.ignored += [(*path, key, index) for index, entry in enumerate(entries) if complaint_about(entry)]
             kept[key] = [entry for entry in entries if not complaint_about(entry)]
     return kept
 
@@ -312,7 +312,8 @@ def _agents(config: dict[str, Any], agents: Mapping[str, Any], notes: Notes) -> 
         origin = ("agents", "entries")
     elif isinstance(listed, list):
         shared = remembers.get("extraPaths", [])
-        config["agents"] = [_agent(agent, ("agents", "list", at), shared, notes) for at, agent in enumerate(listed)]
+        place = ("agents", "list")
+        config["agents"] = [_agent(agent, (*place, index), shared, notes) for index, agent in enumerate(listed)]
     elif listed is not None:
         raise notes.refusal(("agents", "list"), "should be a list")
     notes.moved["agents",] = origin

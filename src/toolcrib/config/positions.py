@@ -437,5 +437,5 @@ def place_workspaces(value: Any, file_of: Callable[[KeyPath], str], here: KeyPat
     if len(here) < 3 and isinstance(value, Mapping):
         return {key: place_workspaces(each, file_of, (*here, key)) for key, each in value.items()}
     if len(here) == 1 and isinstance(value, list):
-        return [place_workspaces(each, file_of, (*here, at)) for at, each in enumerate(value)]
+        return [place_workspaces(each, file_of, (*here, index)) for index, each in enumerate(value)]
     return value

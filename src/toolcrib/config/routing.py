@@ -136,11 +136,11 @@ def _find_agent(raw: Mapping[str, Any], caller: Caller, channel: str, doubts: li
     listed = [each for each in (_section(raw, "agents").get("list") or entries) if isinstance(each, Mapping)]
     chosen = next((each for each in listed if each.get("default") is True), next(iter(listed), {}))
     best, agent = 0, str(chosen.get("id") or "main")
-    for at, binding in enumerate(_bindings(raw)):
+    for index, binding in enumerate(_bindings(raw)):
         match = _section(binding, "match")
         weight = _weigh(match, caller, channel)
         if weight and (unknown := sorted(set(match) - _MATCHED)):
-            doubts.append(("", f"bindings[{at}] depends on {', '.join(unknown)}, which is not known of this caller"))
+            doubts.append(("", f"bindings[{index}] depends on {', '.join(unknown)}, which is not known of this caller"))
         elif weight > best:
             best, agent = weight, str(_section(binding).get("agentId") or agent)
     return agent

@@ -322,12 +322,13 @@ def _agents(agents: _Agents) -> _Agents:
                 raise ValueError(f"{id}: is also called {quote_value(agent.id)}; give it one id")
         return agents
     seen: dict[str, str] = {}
-    for at, agent in enumerate(agents):
+    for index, agent in enumerate(agents):
         if agent.id is None:
-            raise ValueError(f"{at}: an agent in a list needs an id; add one")
+            raise ValueError(f"{index}: an agent in a list needs an id; add one")
         first = seen.setdefault(session.to_agent(agent.id), agent.id)
         if first is not agent.id:
-            raise ValueError(f"{at}: {quote_value(agent.id)} is the same agent as {quote_value(first)}; merge the two")
+            same = f"{quote_value(agent.id)} is the same agent as {quote_value(first)}"
+            raise ValueError(f"{index}: {same}; merge the two")
     return agents
 
 

@@ -102,7 +102,7 @@ class Question:
     def add(self, yes: Yes) -> "Question":
         """Return the question with one more yes, allowed when that is enough for every rule that asks."""
         yeses = (*self.yeses, yes)
-        is_enough = all(_count_persons(yeses, at) >= say.count for at, say in enumerate(self.says))
+        is_enough = all(_count_persons(yeses, index) >= say.count for index, say in enumerate(self.says))
         by = ", ".join(dict.fromkeys(each.by for each in yeses))
         return replace(self, yeses=yeses, state="allowed" if is_enough else "pending", by=by)
 

@@ -251,8 +251,8 @@ def _strip_run(found: re.Match[str]) -> str:
         return found["flag"]
     text, before = found.string, found.string[found.start() - 1 : found.start()]
     kept: list[str] = []
-    for at in range(found.start(), found.end()):
-        stays = _strip_char(text[at], before, text[at + 1 : at + 2])
+    for index in range(found.start(), found.end()):
+        stays = _strip_char(text[index], before, text[index + 1 : index + 2])
         if stays:
             kept.append(stays)
             before = stays

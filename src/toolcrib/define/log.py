@@ -197,8 +197,8 @@ def trace_messages(messages: Iterable[Message], key: str, path: Iterable[Line] =
 async def read_sources(store: SessionStore, key: str) -> dict[str, None]:
     """Return where content of a session's conversation came from, as far as it is outside; none where there is none."""
     lines = {line.id: line for line in (await store.lines(key) if key and await store.find(key) else ())}
-    messages, at = list[Message](), next(reversed(lines), None)
-    while at is not None and (line := lines.pop(at, None)):
+    messages, newest = list[Message](), next(reversed(lines), None)
+    while newest is not None and (line := lines.pop(newest, None)):
         messages += [line.body.message] if isinstance(line.body, Said) else []
-        at = line.parent
+        newest = line.parent
     return sources_of(reversed(messages))

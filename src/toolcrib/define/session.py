@@ -118,7 +118,7 @@ def chat_from_key(key: str) -> Chat | None:
     words, parts = words[start:], parts[start:]
     if len(parts) < 3 or words[1] not in ("group", "channel"):
         return None
-    end = next((at for at, word in enumerate(words) if at > 2 and word in ("thread", "topic")), len(parts))
+    end = next((index for index, word in enumerate(words) if index > 2 and word in ("thread", "topic")), len(parts))
     channel, id = to_channel(words[0]), unescape_id(":".join(part for part in parts[2:end] if part))
     return Chat(channel, "group" if words[1] == "group" else "channel", id) if channel and id else None
 

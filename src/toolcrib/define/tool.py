@@ -484,9 +484,9 @@ def _beside_the_loop(body: _Body) -> _Body:
 
 def _takes_ctx(parameters: Sequence[Parameter], where: str) -> bool:
     """Tell whether the first parameter is the context."""
-    for at, parameter in enumerate(parameters):
+    for index, parameter in enumerate(parameters):
         if parameter.name == "ctx" or parameter.annotation in (Ctx, "Ctx"):
-            if at:
+            if index:
                 raise DeclarationError(
                     f"{where}: parameter {parameter.name!r} is the context; write it first, and once"
                 )

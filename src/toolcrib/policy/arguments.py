@@ -128,8 +128,9 @@ class CallerArgumentRules:
         holding = [test for layer in self._gives for each in layer for test in each.tests]
         needs_more = self._has_places or self._has_taint or (tool.read_places is not None and bool(tests))
         self._looks_once = not needs_more and len(holding) == len(self._gives)
-        self._seen = tuple(
-            (each.looked.own, each.default, each.holds, at >= len(takes)) for at, each in enumerate(takes + holding)
+        self._seen = (
+            *((each.looked.own, each.default, each.holds, False) for each in takes),
+            *((each.looked.own, each.default, each.holds, True) for each in holding),
         )
 
     def _all(self) -> tuple[BoundRule, ...]:
@@ -264,7 +265,7 @@ def is_open(tool: Tool, when: str) -> bool:
     rules = bind_grant(tool, json.dumps(wanted), "")
     probes = {name: _list_probes(tool, name) for name in wanted}
     many = max(map(len, probes.values()), default=0)
-    tried = ({name: each[at % len(each)] for name, each in probes.items()} for at in range(many))
+    tried = ({name: each[index % len(each)] for name, each in probes.items()} for index in range(many))
     return all(rules.judge(values) is None for values in tried)
 
 

@@ -87,7 +87,7 @@ def _scopes_of(policies: Iterable[PolicySettings], agent: str) -> list[ToolsSett
 def _list_models(scopes: frozenset[frozenset[str]], families: frozenset[str]) -> tuple[_Model, ...]:
     """Return a provider and a model for every choice of entries that one can meet in these scopes' `byProvider`."""
     keys = sorted(frozenset().union(*scopes))
-    cuts = [(key[:at], key[at + 1 :]) for key in keys for at, char in enumerate(key) if char == "/"]
+    cuts = [(key[:index], key[index + 1 :]) for key in keys for index, char in enumerate(key) if char == "/"]
     other = _unlike("other", {part for cut in cuts for part in cut}.union(keys))
     named = [*keys, *(provider for provider, _ in cuts)]
     kin = sorted({model_family(each) for each in named}.union(families))

@@ -273,14 +273,14 @@ def is_whole_address(text: str) -> bool:
 def list_addresses(text: str) -> Iterator[str]:
     """Yield the addresses that a forgiving client may read in a text: no scheme, `\\` for `/`, tabs anywhere."""
     rest = _DROPPED.sub("", strip_invisible(text)).strip(" <>\"'").replace("\\", "/")
-    for at in range(_MAX_SCHEMES):
+    for index in range(_MAX_SCHEMES):
         authority = re.split("[/?#]", rest, maxsplit=1)[0]
         place = authority.rpartition("@")[2] + rest[len(authority) :][:_ADDRESS_CHARS]
         host, _, way = place.partition(":")
         # an address without its brackets, and a host before a path, as ssh takes it
         for each in (place, f"[{place.partition('%')[0]}]" if is_network(place.partition("%")[0]) else f"{host}/{way}"):
             with suppress(ToolError):
-                if at or not _HOST_CHARS.isdisjoint(
+                if index or not _HOST_CHARS.isdisjoint(
                     read_url(f"http://{each}").host
                 ):  # a word is a host behind a scheme
                     yield from (read_url(f"{scheme}://{each}").url for scheme in ("http", "https"))

@@ -89,7 +89,7 @@ def _scope_layers(places: _Scopes, model_keys: Sequence[str], note: str = "") ->
         if (asked := rule.of("ask")) != _SILENT:
             yield Layer("ask", f"{origin}.ask", asked, note)
     # the innermost that says something about commands is what the judge goes by
-    stated = [(at, each.exec) for at, (_, each) in enumerate(places) if "security" in each.exec.model_fields_set]
+    stated = [(index, each.exec) for index, (_, each) in enumerate(places) if "security" in each.exec.model_fields_set]
     if stated and stated[-1][1].security == "deny":
         name, origin = _SCOPES[stated[-1][0]][0], f"{places[stated[-1][0]][0]}.exec.security"
         yield Layer(name, origin, Rule(deny=("exec",)), f"deny, {note}" if note else "deny")

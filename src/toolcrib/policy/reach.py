@@ -110,10 +110,10 @@ def read_declared(tool: Tool, kind: str, args: Mapping[str, Any]) -> list[str]:
     if kind in places:
         return list(places[kind])
     known, found = tool.parameters.get("properties", {}), list[str]()
-    for at, name in enumerate(names_of(tool, kind)):
+    for index, name in enumerate(names_of(tool, kind)):
         value = args.get(name)
         if value is None:
-            value = known.get(name, {}).get("default") or ("" if kind == "to" and not at else None)
+            value = known.get(name, {}).get("default") or ("" if kind == "to" and not index else None)
         if kind == "command" and isinstance(value, (list, tuple)):  # the words of one
             found.append(shlex.join(map(str, value)))
         else:
@@ -181,14 +181,14 @@ async def resolve_wide(
     for name in [name for each in globs[:_MAX_GLOBS] for name in await _expand(each, look)]:
         with suppress(ToolError):
             found[await resolve(name)] = None
-    for at, value in enumerate(values):
+    for index, value in enumerate(values):
         text = value.strip().replace("\\", "/")
         text = f"/{decode_fully(text)[5:].lstrip('/')}" if text[:5].lower() == "file:" else text
         if not text or len(text) > _PATH_CHARS or not text.isprintable():
             continue
         parts = text.split("/")
         is_home = text[0] == "~" or "~" in parts
-        if at < _MAX_RESOLVED:
+        if index < _MAX_RESOLVED:
             with suppress(ToolError):
                 found[await resolve(text if text == base else posixpath.join(base, text))] = None
                 if not (tool.says_nothing or is_home):

@@ -107,6 +107,6 @@ def list_taint_rules(settings: PolicySettings, agents: Iterable[str]) -> Iterato
 
 
 def _read(decision: Literal["ask", "deny"], origin: str, entries: OutsideEntries) -> Iterator[TaintRule]:
-    for at, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         rule, taint = (entry.tool, entry.taint) if isinstance(entry, TaintEntry) else (entry, "*")
-        yield TaintRule(decision, rule, f"{origin}[{at}]", taint)
+        yield TaintRule(decision, rule, f"{origin}[{index}]", taint)

@@ -103,9 +103,9 @@ def _offers_by_name(offers: Iterable[AgentOffer], catalog: Catalog, problems: li
 
 def _unknown_tools(offer: AgentOffer, known: KnownNames, agents: frozenset[str]) -> Iterator[str]:
     """Yield what is wrong with the entries of an agent's list."""
-    for at, entry in enumerate(offer.agent.tools or ()):
+    for index, entry in enumerate(offer.agent.tools or ()):
         if complaint := _complaint(entry, known, agents):
-            yield f"{offer.place('tools', at)}: {complaint}"
+            yield f"{offer.place('tools', index)}: {complaint}"
 
 
 def _complaint(entry: str, known: KnownNames, agents: frozenset[str]) -> str | None:

@@ -188,8 +188,8 @@ class MemoryWorkspace:
         return [each for each in inside if fnmatch.fnmatchcase(each if "/" in glob else posixpath.basename(each), glob)]
 
     def _folders(self) -> set[str]:
-        above = {path[:at] for path in (*self.files, *self.folders) for at, char in enumerate(path) if char == "/"}
-        return {".", *self.folders, *above}
+        known = (*self.files, *self.folders)
+        return {".", *self.folders, *(path[:index] for path in known for index, char in enumerate(path) if char == "/")}
 
     def _writable(self, path: str) -> str:
         if self.access != "rw":

@@ -58,8 +58,8 @@ class FunctionModel:
         for part in replied.message.content:
             if isinstance(part, Text):
                 yield TextDelta(part.text)
-        for at, call in enumerate(replied.message.calls):
-            yield CallDelta(at, call.name, "")
+        for index, call in enumerate(replied.message.calls):
+            yield CallDelta(index, call.name, "")
         yield replied
 
     async def close(self) -> None:

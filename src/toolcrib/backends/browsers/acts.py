@@ -88,20 +88,20 @@ async def find_element(page: "Page", args: _Json, name: str = "ref") -> "Locator
 
 
 async def _click(page: "Page", args: _Json) -> None:
-    at, limit = await find_element(page, args), milliseconds(args)
+    element, limit = await find_element(page, args), milliseconds(args)
     options: dict[str, Any] = {"button": args.get("button") or "left", "modifiers": _list(args, "modifiers") or None}
-    await (at.dblclick if args.get("doubleClick") else at.click)(timeout=limit, **options)
+    await (element.dblclick if args.get("doubleClick") else element.click)(timeout=limit, **options)
 
 
 async def _type(page: "Page", args: _Json) -> None:
-    at, text, limit = await find_element(page, args), str(args.get("text", "")), milliseconds(args)
+    element, text, limit = await find_element(page, args), str(args.get("text", "")), milliseconds(args)
     if args.get("slowly"):
-        await at.click(timeout=limit)
-        await at.press_sequentially(text, delay=_KEY_MS, timeout=limit)
+        await element.click(timeout=limit)
+        await element.press_sequentially(text, delay=_KEY_MS, timeout=limit)
     else:
-        await at.fill(text, timeout=limit)
+        await element.fill(text, timeout=limit)
     if args.get("submit"):
-        await at.press("Enter", timeout=limit)
+        await element.press("Enter", timeout=limit)
 
 
 async def _press(page: "Page", args: _Json) -> None:
@@ -123,9 +123,9 @@ async def _drag(page: "Page", args: _Json) -> None:
 
 
 async def _select(page: "Page", args: _Json) -> dict[str, Any]:
-    at = await find_element(page, args)
+    element = await find_element(page, args)
     values = [str(each) for each in _list(args, "values")]
-    return {"selected": await at.select_option(values, timeout=milliseconds(args))}
+    return {"selected": await element.select_option(values, timeout=milliseconds(args))}
 
 
 async def _fill(page: "Page", args: _Json) -> dict[str, Any]:
@@ -133,11 +133,11 @@ async def _fill(page: "Page", args: _Json) -> dict[str, Any]:
     if not fields:
         raise ToolError("fill needs fields, each with a ref and a value", code="bad_arguments")
     for each in fields:
-        at, value, limit = await find_element(page, each), each.get("value", ""), milliseconds(args)
+        element, value, limit = await find_element(page, each), each.get("value", ""), milliseconds(args)
         if each.get("type") in ("checkbox", "radio"):
-            await at.set_checked(value in (True, 1, "1", "true", "on"), timeout=limit)
+            await element.set_checked(value in (True, 1, "1", "true", "on"), timeout=limit)
         else:
-            await at.fill(str(value), timeout=limit)
+            await element.fill(str(value), timeout=limit)
     return {"filled": len(fields)}
 
 
@@ -158,8 +158,8 @@ async def _wait(page: "Page", args: _Json) -> None:
         waits += 1
     for name, state in (("text", "visible"), ("textGone", "hidden"), ("selector", "visible")):
         if value := args.get(name):
-            at = page.locator(str(value)) if name == "selector" else page.get_by_text(str(value))
-            await at.first.wait_for(state=state, timeout=limit)  # type: ignore[arg-type]  # one of the two above
+            locator = page.locator(str(value)) if name == "selector" else page.get_by_text(str(value))
+            await locator.first.wait_for(state=state, timeout=limit)  # type: ignore[arg-type]  # one of the two above
             waits += 1
     if value := args.get("url"):
         await page.wait_for_url(str(value), timeout=limit, wait_until="commit")

@@ -339,13 +339,13 @@ class PageSet:
         tab, files = self._find(args), read_files(args)
         report = {"targetId": tab.id, "url": tab.url, "files": [each["name"] for each in files]}
         if named := args.get("inputRef") or args.get("element"):
-            at = await find_element(tab.page, {"ref": args.get("inputRef"), "element": args.get("element")})
-            await at.set_input_files(files)
+            element = await find_element(tab.page, {"ref": args.get("inputRef"), "element": args.get("element")})
+            await element.set_input_files(files)
             return report | {"input": str(named)[:64]}
         if args.get("ref"):
-            at = await find_element(tab.page, args)
+            element = await find_element(tab.page, args)
             async with tab.page.expect_file_chooser(timeout=milliseconds(args)) as chooser:
-                await at.click(timeout=milliseconds(args))
+                await element.click(timeout=milliseconds(args))
             await (await chooser.value).set_files(files)
             return report
         tab.page.once("filechooser", lambda chooser: give_files(chooser, files))
@@ -355,9 +355,9 @@ class PageSet:
         """Return the file that a click brings, that was begun already, or that comes next."""
         tab, limit = self._find(args), milliseconds(args)
         if args.get("ref"):
-            at = await find_element(tab.page, args)
+            element = await find_element(tab.page, args)
             async with tab.page.expect_download(timeout=limit) as coming:
-                await at.click(timeout=limit)
+                await element.click(timeout=limit)
             found = await coming.value
         elif tab.download is not None:
             found = tab.download

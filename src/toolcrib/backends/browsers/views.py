@@ -70,11 +70,11 @@ async def take_screenshot(tab: Tab, args: _Json) -> dict[str, Any]:
     """Return a picture of the window, the whole page or one element."""
     limit = milliseconds(args)
     kind: Any = "jpeg" if args.get("type") == "jpeg" else "png"
-    at = await find_element(tab.page, args) if args.get("ref") or args.get("element") else None
+    element = await find_element(tab.page, args) if args.get("ref") or args.get("element") else None
     labels = await _show_labels(tab, args) if args.get("labels") else None
     try:
-        if at is not None:
-            data = await at.screenshot(type=kind, timeout=limit)
+        if element is not None:
+            data = await element.screenshot(type=kind, timeout=limit)
         else:
             data = await tab.page.screenshot(type=kind, full_page=bool(args.get("fullPage")), timeout=limit)
     finally:

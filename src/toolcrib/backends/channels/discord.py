@@ -176,20 +176,20 @@ class DiscordChannel:
 
     async def _treat(self, action: str, place: str, id: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Do something to one message."""
-        at = f"{place}/messages/{id}"
+        path = f"{place}/messages/{id}"
         match action:
             case "edit":
                 body = {"content": need(params, "message"), "allowed_mentions": {"parse": []}, "flags": _NO_PREVIEW}
-                await self._rest.ask("PATCH", at, body)
+                await self._rest.ask("PATCH", path, body)
             case "delete":
-                await self._rest.ask("DELETE", at)
+                await self._rest.ask("DELETE", path)
             case "pin" | "unpin":
                 await self._rest.ask("PUT" if action == "pin" else "DELETE", f"{place}/messages/pins/{id}")
             case "react":
                 emoji = quote(need(params, "emoji"), safe="")
-                await self._rest.ask("DELETE" if params.get("remove") else "PUT", f"{at}/reactions/{emoji}/@me")
+                await self._rest.ask("DELETE" if params.get("remove") else "PUT", f"{path}/reactions/{emoji}/@me")
             case "reactions":
-                rows = (await self._rest.ask("GET", at)).get("reactions") or ()
+                rows = (await self._rest.ask("GET", path)).get("reactions") or ()
                 reactions = [{"emoji": each["emoji"].get("name"), "count": each["count"]} for each in rows]
                 return {"ok": True, "reactions": reactions, **_SOURCE}
         return {"ok": True, "messageId": id}
@@ -216,21 +216,21 @@ class DiscordChannel:
         ).get("guild_id")
         if not guild:
             raise ToolError("guildId is missing: this chat belongs to no server", code="bad_arguments")
-        at = f"/guilds/{to_snowflake(guild, 'guildId')}"
+        path = f"/guilds/{to_snowflake(guild, 'guildId')}"
         match action:
             case "member-info":
-                found = await self._rest.ask("GET", f"{at}/members/{to_snowflake(need(params, 'userId'), 'userId')}")
+                found = await self._rest.ask("GET", f"{path}/members/{to_snowflake(need(params, 'userId'), 'userId')}")
                 return {"ok": True, "member": _show_member(found), **_SOURCE}
             case "members":
-                rows = await self._rest.ask("GET", f"{at}/members?limit={to_limit(params, 50)}")
+                rows = await self._rest.ask("GET", f"{path}/members?limit={to_limit(params, 50)}")
                 return {"ok": True, "members": [_show_member(each) for each in rows], **_SOURCE}
             case "role-info":
-                return {"ok": True, "roles": await self._rest.ask("GET", f"{at}/roles"), **_SOURCE}
+                return {"ok": True, "roles": await self._rest.ask("GET", f"{path}/roles"), **_SOURCE}
             case "emoji-list":
-                return {"ok": True, "emojis": await self._rest.ask("GET", f"{at}/emojis"), **_SOURCE}
+                return {"ok": True, "emojis": await self._rest.ask("GET", f"{path}/emojis"), **_SOURCE}
             case "channel-list":
-                return {"ok": True, "channels": await self._rest.ask("GET", f"{at}/channels"), **_SOURCE}
-        threads = (await self._rest.ask("GET", f"{at}/threads/active"))["threads"]
+                return {"ok": True, "channels": await self._rest.ask("GET", f"{path}/channels"), **_SOURCE}
+        threads = (await self._rest.ask("GET", f"{path}/threads/active"))["threads"]
         return {"ok": True, "threads": threads, **_SOURCE}
 
     # The gateway

@@ -78,8 +78,8 @@ def split_line(text: str, max_bytes: int = _LINE_BYTES) -> list[str]:
         rest = line.replace("\0", "")
         while rest.strip():
             piece = rest.encode()[:max_bytes].decode(errors="ignore")
-            if len(piece) < len(rest) and (at := piece.rfind(" ")) > len(piece) // 2:
-                piece = piece[:at]
+            if len(piece) < len(rest) and (blank := piece.rfind(" ")) > len(piece) // 2:
+                piece = piece[:blank]
             lines.append(piece)
             rest = rest[len(piece) :].lstrip()
     return lines
@@ -134,11 +134,11 @@ class IrcChannel:
         async with self._sending:
             if self._writer is None:
                 raise ToolError("irc is not connected", code="unavailable")
-            for at in range(0, len(lines), _BURST):
-                to = await self._find_nick(post.chat, is_begun=at > 0) if "!" in post.chat else post.chat
-                for line in lines[at : at + _BURST]:
+            for index in range(0, len(lines), _BURST):
+                to = await self._find_nick(post.chat, is_begun=index > 0) if "!" in post.chat else post.chat
+                for line in lines[index : index + _BURST]:
                     self._write("PRIVMSG", to, line)
-                await asyncio.sleep(_PACE if at + _BURST < len(lines) else 0)
+                await asyncio.sleep(_PACE if index + _BURST < len(lines) else 0)
             await self._ask("PING", token := token_hex(8))
         return token
 

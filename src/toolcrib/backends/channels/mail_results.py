@@ -131,19 +131,19 @@ def _joins(before: str, word: str) -> bool:
 
 def _list_words(text: str) -> Iterator[str]:
     """Give words and semicolons, without comments and blanks; at what is none of these, "" and no more."""
-    at, text = 0, text.lower()
-    while at < len(text):
-        if text[at] == "(":
-            at = _find_end(text, at)
-        elif text[at] in " \t\r\n":
-            at += 1
-        elif found := _WORD.match(text, at):
+    pos, text = 0, text.lower()
+    while pos < len(text):
+        if text[pos] == "(":
+            pos = _find_end(text, pos)
+        elif text[pos] in " \t\r\n":
+            pos += 1
+        elif found := _WORD.match(text, pos):
             yield found[0]
-            at = found.end()
+            pos = found.end()
         else:
-            yield text[at] if text[at] == ";" else ""
-            at = at + 1 if text[at] == ";" else len(text)
-        if not at:
+            yield text[pos] if text[pos] == ";" else ""
+            pos = pos + 1 if text[pos] == ";" else len(text)
+        if not pos:
             yield ""
             return
 

@@ -150,12 +150,12 @@ class MatrixChannel:
 
     async def _find_other(self, room: str) -> str:
         """Return who is alone with us in a room, "" where others are there or may read the messages."""
-        at = f"/rooms/{quote(room, safe='')}"
-        others = [each for each in (await self._ask("GET", f"{at}/joined_members"))["joined"] if each != self._me]
+        path = f"/rooms/{quote(room, safe='')}"
+        others = [each for each in (await self._ask("GET", f"{path}/joined_members"))["joined"] if each != self._me]
         if len(others) > 1:
             return ""
         try:
-            rule = await self._ask("GET", f"{at}/state/m.room.history_visibility")
+            rule = await self._ask("GET", f"{path}/state/m.room.history_visibility")
         except ToolError as error:
             if error.code != "not_found":
                 raise

@@ -160,7 +160,7 @@ class SlackChannel:
 
     async def _treat(self, action: str, chat: str, id: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Do something to one message."""
-        at = {"channel": chat, "timestamp": id}
+        ref = {"channel": chat, "timestamp": id}
         match action:
             case "edit":
                 text = _escape(need(params, "message"))  # a change takes no word about previews, but makes no links
@@ -168,15 +168,15 @@ class SlackChannel:
             case "delete":
                 await self._ask("chat.delete", {"channel": chat, "ts": id})
             case "pin" | "unpin":
-                await self._ask("pins.add" if action == "pin" else "pins.remove", at)
+                await self._ask("pins.add" if action == "pin" else "pins.remove", ref)
             case "react":
                 emoji = need(params, "emoji")
                 name = _EMOJI.get(emoji, emoji).strip(":")
                 if not re.fullmatch(r"[a-z0-9_+'-]+(::skin-tone-[2-6])?", name):
                     raise ToolError("write the emoji by its name in Slack, like thumbsup", code="bad_arguments")
-                await self._ask("reactions.remove" if params.get("remove") else "reactions.add", {**at, "name": name})
+                await self._ask("reactions.remove" if params.get("remove") else "reactions.add", {**ref, "name": name})
             case "reactions":
-                rows = (await self._ask("reactions.get", at))["message"].get("reactions") or ()
+                rows = (await self._ask("reactions.get", ref))["message"].get("reactions") or ()
                 shown = [{"emoji": each["name"], "count": each["count"], "users": each.get("users")} for each in rows]
                 return {"ok": True, "reactions": shown, **_SOURCE}
         return {"ok": True, "messageId": id}
@@ -362,14 +362,14 @@ def _to_plain(text: str) -> str:
 
 def _to_blocks(post: Post) -> Iterator[dict[str, Any]]:
     text = _escape(post.text)
-    for at in range(0, len(text), _SECTION_CHARS):
-        yield {"type": "section", "text": {"type": "mrkdwn", "text": text[at : at + _SECTION_CHARS]}}
+    for index in range(0, len(text), _SECTION_CHARS):
+        yield {"type": "section", "text": {"type": "mrkdwn", "text": text[index : index + _SECTION_CHARS]}}
     yield from (post.card or {}).get("blocks") or ()
     for row, buttons in enumerate(post.buttons):
         elements = [
-            {"type": "button", "action_id": f"{row}-{at}", "value": each.data[:2_000],
+            {"type": "button", "action_id": f"{row}-{index}", "value": each.data[:2_000],
              "text": {"type": "plain_text", "text": each.text[:75]}}
-            for at, each in enumerate(buttons)
+            for index, each in enumerate(buttons)
         ]  # fmt: skip
         yield {"type": "actions", "elements": elements}
 

@@ -208,9 +208,9 @@ class Supervisor:
         limits = spec["limits"]
         if not self._places or not limits:
             return None
-        for at, group in enumerate(self._spare):
+        for index, group in enumerate(self._spare):
             if group.limits == limits:
-                return self._spare.pop(at)
+                return self._spare.pop(index)
         return Group(f"toolcrib-{os.getpid()}-{spec['id']}", limits, self._places)
 
     def _keep_group(self, group: Group | None) -> None:

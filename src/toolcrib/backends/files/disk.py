@@ -50,14 +50,14 @@ def read_passage(
     `known` is a mark from an earlier passage of this version of the file: the count goes on from there.
     """
     first, max_lines, size = asked
-    at, before = _seek(fd, first, known if known[0] <= first else (1, 0))
+    pos, before = _seek(fd, first, known if known[0] <= first else (1, 0))
     if before < first - 1:
         return Passage(data=b"", first=first, count=0, more=False, total=before, entry=entry), (1, 0)
-    data = _read(fd, size + 1, at)  # the end of the last line does not count
-    taken, count = _whole_lines(data, max_lines, at_end=at + len(data) >= entry.size and data[size:] in (b"", b"\n"))
-    end = at + taken
+    data = _read(fd, size + 1, pos)  # the end of the last line does not count
+    taken, count = _whole_lines(data, max_lines, at_end=pos + len(data) >= entry.size and data[size:] in (b"", b"\n"))
+    end = pos + taken
     more = end < entry.size
-    long = _seek(fd, 2, (1, at))[0] - at if more and max_lines and not count else None
+    long = _seek(fd, 2, (1, pos))[0] - pos if more and max_lines and not count else None
     total = first - 1 + count if not more else None
     if more and entry.size <= _COUNTED:
         total = first - 1 + count + _seek(fd, sys.maxsize, (1, end))[1]
@@ -70,16 +70,16 @@ def _seek(fd: int, first: int, known: LineMark) -> tuple[int, int]:
 
     The count goes on from `known`.
     """
-    line, at = known
+    line, pos = known
     block = bytearray(_BLOCK)
-    while line < first and (read := os.preadv(fd, [block], at)):
+    while line < first and (read := os.preadv(fd, [block], pos)):
         here = block.count(b"\n", 0, read)
         if line + here >= first:
-            return at + _offset_after(block, first - line, read), first - 1
-        line, at = line + here, at + read
+            return pos + _offset_after(block, first - line, read), first - 1
+        line, pos = line + here, pos + read
     if line == first:
-        return at, first - 1
-    return at, line - 1 + (at > 0 and os.pread(fd, 1, at - 1) != b"\n")
+        return pos, first - 1
+    return pos, line - 1 + (pos > 0 and os.pread(fd, 1, pos - 1) != b"\n")
 
 
 def _offset_after(block: bytearray, wanted: int, end: int) -> int:
@@ -328,10 +328,10 @@ def _kind(mode: int) -> EntryKind:
     return "folder" if kinds.S_ISDIR(mode) else "other"
 
 
-def _read(fd: int, size: int, at: int) -> bytes:
+def _read(fd: int, size: int, pos: int) -> bytes:
     """Read so many bytes, fewer only at the end."""
     parts = []
-    while size and (part := os.pread(fd, size, at)):
+    while size and (part := os.pread(fd, size, pos)):
         parts.append(part)
-        at, size = at + len(part), size - len(part)
+        pos, size = pos + len(part), size - len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

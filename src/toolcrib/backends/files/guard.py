@@ -125,8 +125,8 @@ def _translate(glob: str) -> str:
     pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[\[\]|\[[^\]]+\])", plain)
     special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "[[]": r"\["}
     body = "".join(
-        special.get(piece) or (f"[{_set(piece[1:-1])}]" if at % 2 else re.escape(piece))
-        for at, piece in enumerate(pieces)
+        special.get(piece) or (f"[{_set(piece[1:-1])}]" if index % 2 else re.escape(piece))
+        for index, piece in enumerate(pieces)
     )
     return body if anchored else f"(?:.*/)?{body}"
 

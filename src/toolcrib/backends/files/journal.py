@@ -89,9 +89,9 @@ class ChangeJournal:
             if record["root"] != _identity(os.fstat(self._beneath.fd)):
                 path.unlink()  # of another folder that had this name before
                 continue
-            with staging.open_left_over(self._beneath.fd, record["stage"]) as at:
-                if at is not None and path.suffix == ".json":
-                    self._undo(record, at)
+            with staging.open_left_over(self._beneath.fd, record["stage"]) as stage:
+                if stage is not None and path.suffix == ".json":
+                    self._undo(record, stage)
             self._forget(path, record)
 
     def apply(self, folders: Sequence[str], steps: Sequence[FileStep]) -> list[os.stat_result | None]:
@@ -129,7 +129,7 @@ class ChangeJournal:
                 done.unlink()
 
     def _take(
-        self, at: int, record: Any, steps: Sequence[FileStep], staged: Sequence[staging.StagedFile | None]
+        self, stage: int, record: Any, steps: Sequence[FileStep], staged: Sequence[staging.StagedFile | None]
     ) -> list[os.stat_result | None]:
         written = list[os.stat_result | None]()
         for folder in record["folders"]:
@@ -137,7 +137,7 @@ class ChangeJournal:
                 os.mkdir(place.name, dir_fd=place.folder)
         for row, step, new in zip(record["steps"], steps, staged, strict=True):
             with self._beneath.place(step.path, follow=False) as place:
-                _take_one(at, row, step, place.name, place.folder)
+                _take_one(stage, row, step, place.name, place.folder)
                 written.append(staging.stat_moved(new.stat, place.name, place.folder) if new else None)
         changed = (*record["folders"], *(step.path for step in steps))
         for folder in {path.rpartition("/")[0] or "." for path in changed}:
@@ -148,11 +148,11 @@ class ChangeJournal:
                 os.close(fd)
         return written
 
-    def _undo(self, record: Any, at: int) -> None:
+    def _undo(self, record: Any, stage: int) -> None:
         for row in reversed(record["steps"]):
             try:
                 with self._beneath.place(row["path"], follow=False) as place:
-                    _undo_one(at, row, place.name, place.folder)
+                    _undo_one(stage, row, place.name, place.folder)
                     staging.sync_folder(place.folder)
             except ToolError as error:
                 if error.code != "not_found":  # a folder on the way had not been made yet
@@ -222,30 +222,30 @@ def _row(step: FileStep, new: staging.StagedFile | None) -> Mapping[str, Any]:
     return {"path": step.path, "new": name, "inode": inode, "old": secrets.token_hex(8)}
 
 
-def _take_one(at: int, row: Any, step: FileStep, name: str, folder: int) -> None:
+def _take_one(stage: int, row: Any, step: FileStep, name: str, folder: int) -> None:
     if step.before is None:
-        staging.rename_new(row["new"], at, name, folder)
+        staging.rename_new(row["new"], stage, name, folder)
         return
     if step.data is None:
-        os.rename(name, row["old"], src_dir_fd=folder, dst_dir_fd=at)
-    elif staging.exchange(row["new"], at, name, folder):
-        os.rename(row["new"], row["old"], src_dir_fd=at, dst_dir_fd=at)
+        os.rename(name, row["old"], src_dir_fd=folder, dst_dir_fd=stage)
+    elif staging.exchange(row["new"], stage, name, folder):
+        os.rename(row["new"], row["old"], src_dir_fd=stage, dst_dir_fd=stage)
     else:
-        os.link(name, row["old"], src_dir_fd=folder, dst_dir_fd=at, follow_symlinks=False)
-        os.rename(row["new"], name, src_dir_fd=at, dst_dir_fd=folder)
-    old = os.stat(row["old"], dir_fd=at, follow_symlinks=False)
+        os.link(name, row["old"], src_dir_fd=folder, dst_dir_fd=stage, follow_symlinks=False)
+        os.rename(row["new"], name, src_dir_fd=stage, dst_dir_fd=folder)
+    old = os.stat(row["old"], dir_fd=stage, follow_symlinks=False)
     if staging.version_of(old, moved=True) != staging.version_of(step.before, moved=True):
         raise ToolError(f"{step.path!r} changed at this very moment; read it again", code="changed")
 
 
-def _undo_one(at: int, row: Any, name: str, folder: int) -> None:
+def _undo_one(stage: int, row: Any, name: str, folder: int) -> None:
     """Put one file back, whatever of its step was done."""
-    old, now = stat_name(row["old"], at), stat_name(name, folder)
-    new = stat_name(row["new"], at) if row["new"] is not None else None
+    old, now = stat_name(row["old"], stage), stat_name(name, folder)
+    new = stat_name(row["new"], stage) if row["new"] is not None else None
     if old is not None:
-        os.rename(row["old"], name, src_dir_fd=at, dst_dir_fd=folder)
+        os.rename(row["old"], name, src_dir_fd=stage, dst_dir_fd=folder)
     elif new is not None and new.st_ino != row["inode"]:  # exchanged: the old file has the new one's name
-        os.rename(row["new"], name, src_dir_fd=at, dst_dir_fd=folder)
+        os.rename(row["new"], name, src_dir_fd=stage, dst_dir_fd=folder)
     elif new is None and now is not None and now.st_ino == row["inode"]:
         os.unlink(name, dir_fd=folder)
 

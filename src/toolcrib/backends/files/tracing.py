@@ -162,11 +162,11 @@ def list_below(disk: Disk, path: str, *, names: bool = False) -> tuple[str, ...]
     real = resolve_path(disk, path)
     top = f"{disk.beneath.path}/{real}".removesuffix("/.")
     found, gone = dict[str, None](), set[int]()
-    for at, row in enumerate(disk.origins.store.below(to_kept_path(top))):
+    for index, row in enumerate(disk.origins.store.below(to_kept_path(top))):
         own = row.path.removeprefix(f"{disk.beneath.path}/")
         if disk.is_foreign(own) or (names and not is_wordy(f"{own}{read_name(row.path)[len(row.path) :]}")):
             continue
-        if row.size == WHOLE_FOLDER or at >= _MAX_HASHED or not (row.size or row.digest):
+        if row.size == WHOLE_FOLDER or index >= _MAX_HASHED or not (row.size or row.digest):
             found[f"file:{own} after {row.source}"] = None
         elif os.path.lexists(row.path):
             found |= dict.fromkeys(trace(disk, (own,), names=names))

@@ -56,11 +56,11 @@ async def judge_address(url: str, own: str) -> None:
     if not is_safe:
         raise ToolError(f"signing in goes through {_name(url)}, which is not encrypted", code="denied")
     if (there.scheme, there.netloc) != (here.scheme, here.netloc):
-        at = destination_of(url)
+        host = destination_of(url)
         try:
-            await SignInGuard(own).check(at.host, at.port)
+            await SignInGuard(own).check(host.host, host.port)
         except OSError:
-            raise ToolError(f"signing in goes through {at.host}, which has no address", code="unavailable") from None
+            raise ToolError(f"signing in goes through {host.host}, which has no address", code="unavailable") from None
 
 
 def _nearness(address: str) -> int:

@@ -68,10 +68,10 @@ def tools_from(
     Everybody waits meanwhile: where that takes seconds (`spent` tells), schemas were made for it, and the rest is left.
     """
     tools, faults, until = dict[str, Tool](), dict[str, str](), spent() + _MAX_SECONDS
-    for at, (own, definition) in enumerate(definitions.items()):
+    for index, (own, definition) in enumerate(definitions.items()):
         if spent() > until:
             what = f"the MCP server {server!r} declares tools that take too long to read"
-            faults[own] = f"{what}; {strip_to_line(own[:64])!r} and {len(definitions) - at - 1} more were left out"
+            faults[own] = f"{what}; {strip_to_line(own[:64])!r} and {len(definitions) - index - 1} more were left out"
             break
         try:
             tool, doubts = _tool(server, own, definition, call, redact)

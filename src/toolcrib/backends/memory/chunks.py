@@ -156,7 +156,7 @@ def _fold(text: str) -> str:
 
 
 def _pairs(run: str) -> list[str]:
-    return [run[at : at + 2] for at in range(len(run))]
+    return [run[index : index + 2] for index in range(len(run))]
 
 
 def list_terms(question: str) -> list[str]:

@@ -121,10 +121,10 @@ class DiskMemory:
         failed = 0
         if look.gone:
             await in_thread(self._table.write, (), look.gone)
-        for at in range(0, len(look.changed), _FILE_BATCH):
-            failed += await in_thread(self._read, look, look.changed[at : at + _FILE_BATCH])
+        for index in range(0, len(look.changed), _FILE_BATCH):
+            failed += await in_thread(self._read, look, look.changed[index : index + _FILE_BATCH])
             if progress is not None:
-                progress(min(at + _FILE_BATCH, len(look.changed)), len(look.changed))
+                progress(min(index + _FILE_BATCH, len(look.changed)), len(look.changed))
         parts = (look.listed.describe(), f"{failed} could not be read" if failed else "")
         self._left_out = "; ".join(filter(None, parts))
         if not look.is_same:
@@ -196,8 +196,8 @@ class DiskMemory:
             missing = await in_thread(table.missing)
             if not missing:
                 return await in_thread(table.compact)
-            for at in range(0, len(missing), _TEXT_BATCH):
-                await self._fill_batch(embedder, missing[at : at + _TEXT_BATCH])
+            for index in range(0, len(missing), _TEXT_BATCH):
+                await self._fill_batch(embedder, missing[index : index + _TEXT_BATCH])
         raise ToolError("the memory changes faster than vectors are made")
 
     async def _fill_batch(self, embedder: Embedder, ids: Sequence[int]) -> None:

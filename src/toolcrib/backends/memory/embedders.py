@@ -95,9 +95,9 @@ class StaticEmbedder:
 
         weights, tokenizer = _load_static()
         made = np.zeros((len(texts), weights.shape[1]), np.float32)
-        for at, encoded in enumerate(tokenizer.encode_batch(list(texts), add_special_tokens=False)):
+        for index, encoded in enumerate(tokenizer.encode_batch(list(texts), add_special_tokens=False)):
             if encoded.ids:
-                made[at] = weights[encoded.ids].astype(np.float32).mean(axis=0)
+                made[index] = weights[encoded.ids].astype(np.float32).mean(axis=0)
         return normalize_rows(made)
 
 

@@ -223,8 +223,8 @@ class MemoryTable:
                 _forget_vectors(db, model)  # another model under the same name
                 return
             fresh = {
-                hash: at
-                for at, hash in enumerate(hashes)
+                hash: index
+                for index, hash in enumerate(hashes)
                 if not db.execute("SELECT 1 FROM vectors WHERE hash = ?", (hash,)).fetchall()
             }
             fd = os.open(self._matrix(state.generation), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -261,7 +261,7 @@ class MemoryTable:
             db.execute("DELETE FROM vectors WHERE is_dead")
             rows: list[Any] = db.execute("SELECT hash, row FROM vectors ORDER BY row").fetchall()
             whole = self._map(state)[[row for _, row in rows]].tobytes()
-            renumbered = ((at, hash) for at, (hash, _) in enumerate(rows))
+            renumbered = ((index, hash) for index, (hash, _) in enumerate(rows))
             db.executemany("UPDATE vectors SET row = ? WHERE hash = ?", renumbered)
             fresh = self._matrix(state.generation + 1)
             fresh.unlink(missing_ok=True)  # of one who was killed at this

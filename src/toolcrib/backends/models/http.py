@@ -268,7 +268,7 @@ def _delta_events(replied: Replied) -> list[ReplyEvent]:
             events.append(ThinkingDelta(part.text))
         elif isinstance(part, Text):
             events.append(TextDelta(part.text))
-    return [*events, *(CallDelta(at, call.name, "") for at, call in enumerate(replied.message.calls))]
+    return [*events, *(CallDelta(index, call.name, "") for index, call in enumerate(replied.message.calls))]
 
 
 # ---- from names to a model

@@ -317,7 +317,7 @@ def _object(schema: Mapping[str, Any]) -> str:
     if needed:
         inner = " ".join([f" {_literal(', ')} ".join(pairs[name] for name in needed), *rest])
     else:  # any of them may be the first
-        starts = [" ".join([pairs[name], *rest[at + 1 :]]) for at, name in enumerate(optional)]
+        starts = [" ".join([pairs[name], *rest[index + 1 :]]) for index, name in enumerate(optional)]
         inner = f"({' | '.join(starts)})?" if starts else ""
     return f"{_literal('{')} {inner} {_literal('}')}"
 

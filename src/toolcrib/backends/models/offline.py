@@ -79,9 +79,9 @@ class OfflineModel:
         for piece in _split(text):
             yield TextDelta(piece)
         calls = tuple(Call(id=self._new_id(), name=step.name, args=dict(step.args)) for step in steps)
-        for at, call in enumerate(calls):
+        for index, call in enumerate(calls):
             for piece in _split(orjson.dumps(call.args).decode()):
-                yield CallDelta(at, call.name, piece)
+                yield CallDelta(index, call.name, piece)
         content = (Text(text),) if text else ()
         finish: Finish = "calls" if calls else "stop"
         message = Message(role="assistant", content=content, calls=calls, finish=finish, by=CARD.name)
@@ -133,10 +133,10 @@ def _respond_as_subagent(history: History, tools: Mapping[str, Tool]) -> tuple[s
 
 def _since_reply(history: History) -> list[Message]:
     """Return the messages behind the last reply: the results of its calls, and what came since."""
-    at = len(history)
-    while at and history[at - 1].role != "assistant":
-        at -= 1
-    return history.since(at)
+    index = len(history)
+    while index and history[index - 1].role != "assistant":
+        index -= 1
+    return history.since(index)
 
 
 def _requests(messages: Iterable[Message]) -> Iterator[str]:
@@ -244,9 +244,9 @@ def _text_input(tool: Tool) -> str:
 def _outcomes(history: History, messages: Sequence[Message]) -> Iterator[_Outcome]:
     """Yield the answers to calls among these messages; a failure before the newest message is past."""
     calls = {call.id: call for message in history if message.role == "assistant" for call in message.calls}
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         call = calls.get(message.call_id or "") if message.role == "tool" else None
-        is_past = message.status != "ok" and any(each.role == "user" for each in messages[at:])
+        is_past = message.status != "ok" and any(each.role == "user" for each in messages[index:])
         if call and not is_past:
             yield _Outcome(call, _without_frame(message), message.status == "ok")
 

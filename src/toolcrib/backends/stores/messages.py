@@ -139,7 +139,7 @@ class SqliteMessages:
 
 def _add_posts(db: apsw.Connection, channel: str, key: str, posts: Sequence[Post]) -> None:
     sql = "INSERT INTO posts (channel, key, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-    db.executemany(sql, [(channel, f"{key}/{at}", _dump(post)) for at, post in enumerate(posts)])
+    db.executemany(sql, [(channel, f"{key}/{index}", _dump(post)) for index, post in enumerate(posts)])
     if posts:
         done = "state IN ('sent', 'failed', 'uncertain')"
         db.execute(_OLD.format("posts", done), {"of": channel, "keep": _KEPT})

@@ -117,11 +117,11 @@ class EgressGuard:
         try:
             async with asyncio.timeout(seconds):
                 addresses = await self.check(host, port)
-                at = self.proxy
-                reader, writer = await _open_first([at.host] if at else addresses, at.port if at else port)
-                if at is not None:
+                proxy = self.proxy
+                reader, writer = await _open_first([proxy.host] if proxy else addresses, proxy.port if proxy else port)
+                if proxy is not None:
                     try:
-                        writer.write(_ask_proxy(at, addresses[0], port))
+                        writer.write(_ask_proxy(proxy, addresses[0], port))
                         await _hear_consent(reader.read)
                     except BaseException:
                         writer.close()

@@ -106,20 +106,20 @@ class GuardedHttp:
     ) -> Page:
         """Return what is there; a kept copy where that will do."""
         there, more, now = self._read(url), dict[str, str](), time.monotonic()
-        at, kept = self._kept.get(there.url, (0.0, None)) if max_age and not headers else (0.0, None)
+        kept_at, kept = self._kept.get(there.url, (0.0, None)) if max_age and not headers else (0.0, None)
         if kept is not None:
-            if now - at < max_age:
+            if now - kept_at < max_age:
                 self._make_guard().check_name(read_url(kept.url).host)  # the rules may be others since
                 for judge in self._judges:
                     judge(kept.url)
-                return replace(kept, age=now - at)
+                return replace(kept, age=now - kept_at)
             marks = {"if-none-match": "etag", "if-modified-since": "last-modified"}
             if kept.url == there.url:  # another address may mean another thing by the same mark
                 more = {name: kept.headers[mark] for name, mark in marks.items() if mark in kept.headers}
         asked = _Asked(method="GET", there=there, headers={**headers, **more}, body=b"", most=most, cuts=cuts)
         page = await self._ask(asked, seconds)
         if kept is not None and more and page.status == 304:
-            page = replace(kept, age=now - at)
+            page = replace(kept, age=now - kept_at)
         if max_age and not headers and page.status == 200:
             self._keep(there.url, now, page)
         return page

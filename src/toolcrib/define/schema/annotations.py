@@ -392,11 +392,11 @@ def _limit(schema: dict[str, Any], limit: Any, where: str) -> None:
             continue
         _refuse_misfit(schema, attribute, kinds, where)
         schema[keyword] = value.pattern if isinstance(value, re.Pattern) else value
-    for at, attribute in enumerate(("min_length", "max_length")):
+    for index, attribute in enumerate(("min_length", "max_length")):
         value = getattr(limit, attribute, None)
         if value is not None:
             _refuse_misfit(schema, attribute, tuple(_LENGTHS), where)
-            schema[_LENGTHS[schema["type"]][at]] = value
+            schema[_LENGTHS[schema["type"]][index]] = value
 
 
 def _refuse_misfit(schema: Schema, attribute: str, kinds: tuple[str, ...], where: str) -> None:

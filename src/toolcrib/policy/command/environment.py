@@ -14,7 +14,7 @@ from .options import names
 def _configure(text: str) -> dict[str, str]:
     """Return settings of git as variables, which win over whatever a repository says."""
     pairs = [pair.partition("=") for pair in text.split()]
-    named = {f"GIT_CONFIG_KEY_{at}": pair[0] for at, pair in enumerate(pairs)}
+    named = {f"GIT_CONFIG_KEY_{index}": pair[0] for index, pair in enumerate(pairs)}
     return {
         "GIT_CONFIG_COUNT": str(len(pairs)),
         **named,

@@ -33,15 +33,15 @@ def literal(text: str) -> str | None:
     pieces = _IN_OPTION if _OPTION.match(text) else _PIECES
     value: list[str] = []
     marks: list[str] = []  # what is not quoted and could begin an expansion, in order
-    at = 0
-    while at < len(text):
-        found = pieces.match(text, at)
+    pos = 0
+    while pos < len(text):
+        found = pieces.match(text, pos)
         if found is None:
             return None
         kind = found.lastgroup or ""
         piece: str | None = found[kind]
         if kind == "mark" or (kind == "bare" and piece):
-            if not _means_itself(text, at, piece or "", marks):
+            if not _means_itself(text, pos, piece or "", marks):
                 return None
         elif kind == "double":
             piece = _IN_DOUBLE.sub(lambda escape: "" if escape[1] == "\n" else escape[1], piece or "")
@@ -52,7 +52,7 @@ def literal(text: str) -> str | None:
         if piece is None:
             return None
         value.append(piece)
-        at = found.end()
+        pos = found.end()
     return "".join(value)
 
 
@@ -61,11 +61,11 @@ def quote_word(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
-def _means_itself(text: str, at: int, piece: str, marks: list[str]) -> bool:
+def _means_itself(text: str, pos: int, piece: str, marks: list[str]) -> bool:
     """Tell whether an unquoted piece means itself: no tilde, no braces with a list in them, no class of a glob."""
     match piece:
         case "~":
-            return at > 0 and text[at - 1] not in "=:"
+            return pos > 0 and text[pos - 1] not in "=:"
         case "[":
             return text == "["
         case "{":

@@ -54,21 +54,21 @@ def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> 
     options: list[tuple[str, str]] = []
     operands: list[str] = []
     only_operands = False
-    at = 0
-    while at < len(args):
-        word = args[at]
-        at += 1
+    index = 0
+    while index < len(args):
+        word = args[index]
+        index += 1
         if only_operands or word == "-" or not word.startswith("-"):
             operands.append(word)
             only_operands = only_operands or not grammar.permutes
         elif word == "--":
             only_operands = True
         elif word.startswith("--"):
-            at = _read_long(word, args, at, grammar, options)
+            index = _read_long(word, args, index, grammar, options)
         elif grammar.number and word[1:].isdigit() and word.isascii():
             options.append(("number", word[1:]))
         else:
-            at = _read_short(word, args, at, grammar, options)
+            index = _read_short(word, args, index, grammar, options)
     if grammar.paths or grammar.long_paths:
         for name, value in options:
             if name in grammar.long_paths or (len(name) == 1 and name in grammar.paths):
@@ -76,38 +76,38 @@ def read_use(args: Sequence[str], grammar: Grammar, within: IsWithin | None) -> 
     return Use(tuple(options), tuple(operands))
 
 
-def _read_long(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
+def _read_long(word: str, args: Sequence[str], index: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
     name, mark, value = word[2:].partition("=")
     takes = name in grammar.long_values or name in grammar.long_paths
     if takes and not mark:
-        value = _take_next(f"--{name}", args, at, grammar)
-        at += 1
+        value = _take_next(f"--{name}", args, index, grammar)
+        index += 1
     elif not takes and not (name in grammar.long_maybe or (name in grammar.long_flags and not mark)):
         raise UnsafeUsageError(f"its option --{name} is not one that only reads")
     options.append((name, value))
-    return at
+    return index
 
 
-def _read_short(word: str, args: Sequence[str], at: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
+def _read_short(word: str, args: Sequence[str], index: int, grammar: Grammar, options: list[tuple[str, str]]) -> int:
     for place, letter in enumerate(word[1:], 2):
         if letter in grammar.values or letter in grammar.paths:
             value = word[place:]
             if not value:
-                value = _take_next(f"-{letter}", args, at, grammar)
-                at += 1
+                value = _take_next(f"-{letter}", args, index, grammar)
+                index += 1
             options.append((letter, value))
-            return at
+            return index
         if letter not in grammar.flags:
             raise UnsafeUsageError(f"its option -{letter} is not one that only reads")
         options.append((letter, ""))
-    return at
+    return index
 
 
-def _take_next(option: str, args: Sequence[str], at: int, grammar: Grammar) -> str:
+def _take_next(option: str, args: Sequence[str], index: int, grammar: Grammar) -> str:
     """Return the next word as the value of an option; a word that the program could take for an option is none."""
-    if at >= len(args):
+    if index >= len(args):
         raise UnsafeUsageError(f"{option} has no value")
-    value = args[at]
+    value = args[index]
     if grammar.glued and (option[1:] not in tuple(grammar.apart) or not (value[:1].isdecimal() or option == "-e")):
         raise UnsafeUsageError(f"{option} may take no value from the next word; glue it to the option")
     is_option = value.startswith("--") or (value[:1] == "-" and value[1:] in (*grammar.paths,))

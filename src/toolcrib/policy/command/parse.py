@@ -168,8 +168,8 @@ def _is_intricate(line: str) -> bool:
 def _find_loose_commands(line: str) -> Iterator[FoundCommand]:
     """Yield every word of a line that nobody can read as if it were a command, for the sake of what is denied."""
     words = _LOOSE_WORD.findall(line)
-    for at in range(len(words)):
-        yield FoundCommand((*words[at : at + _LOOSE_COMMAND_WORDS], None))
+    for index in range(len(words)):
+        yield FoundCommand((*words[index : index + _LOOSE_COMMAND_WORDS], None))
 
 
 _LOOSE_COMMAND_WORDS = 8
@@ -222,7 +222,7 @@ class _Reader:
 
     def read(self, root: Node) -> None:
         """Read the whole tree; an explicit stack, because nesting is as deep as the line is long."""
-        at = 0
+        pos = 0
         stack = [root]
         while stack and not self.doubt:
             node = stack.pop()
@@ -231,9 +231,9 @@ class _Reader:
                 stack += node.children[::-1]
                 continue
             start, end = node.byte_range
-            if start - at > 1 or start == at or self.text[at] != " ":
-                self._read_gap(at, start, kind)
-            at = end
+            if start - pos > 1 or start == pos or self.text[pos] != " ":
+                self._read_gap(pos, start, kind)
+            pos = end
             if kind in _COMMAND:
                 found, odd = _read_command(node, self.text)
                 if odd or not self.joined:
@@ -243,18 +243,18 @@ class _Reader:
                 self.joined = False
             else:
                 self._read_piece(node, kind, self.text[start:end])
-        if not self.doubt and not _BREAK.fullmatch(self.text, at):
+        if not self.doubt and not _BREAK.fullmatch(self.text, pos):
             self.doubt = _UNREADABLE
 
-    def _read_gap(self, at: int, start: int, kind: int) -> None:
+    def _read_gap(self, pos: int, start: int, kind: int) -> None:
         """Take what lies before a node: blanks, or the end of a line that ends a command."""
-        gap = self.text[at:start]
+        gap = self.text[pos:start]
         if not _BREAK.fullmatch(gap):
             self.doubt = _UNREADABLE
             return
         gap = gap.replace("\\\n", "")  # a line that goes on parts nothing
         if kind in _COMMENT:
-            if not gap and at and not self.joined:
+            if not gap and pos and not self.joined:
                 self.doubt = _DOUBTS["comment"]
         elif kind in _REDIRECT and not gap and self.text[start].isdigit():
             self.doubt = _UNREADABLE  # the digit belongs to the word before it
@@ -289,13 +289,13 @@ def _read_command(node: Node, text: str) -> tuple[FoundCommand, str]:
     words: list[str | None] = []
     sets: list[tuple[str, str | None]] = []
     odd = ""
-    at = -1
+    pos = -1
     for child in node.children:
         kind = child.kind_id
         start, end = child.byte_range
-        if at >= 0 and (start - at != 1 or text[at] != " ") and not _BLANK.fullmatch(text, at, start):
+        if pos >= 0 and (start - pos != 1 or text[pos] != " ") and not _BLANK.fullmatch(text, pos, start):
             odd = "glued"  # or parted by what only the grammar takes for a blank
-        at = end
+        pos = end
         if kind in _NAME:
             child = child.children[0]
             kind = child.kind_id

@@ -185,7 +185,7 @@ def follow(commands: Iterable[FoundCommand]) -> Iterator[_Words | None]:
             read += len(inner.text or "")
             if looked_at + len(waiting) > _MAX_COMMANDS or depth >= _MAX_NESTED_SHELLS or read > 2 * MAX_LINE_BYTES:
                 yield None  # too deep to follow: any of its words may be the program that starts
-                yield from (words[at : at + _SEARCHED_WORDS] for at in range(1, len(words)))
+                yield from (words[index : index + _SEARCHED_WORDS] for index in range(1, len(words)))
                 break
             more, known = _open_inner(inner)
             waiting.extend((each, depth + (inner.text is not None)) for each in more)
@@ -233,15 +233,15 @@ def _match_beginning(words: _Words, rest: Sequence[str]) -> bool | None:
     for wanted in rest:
         found: set[int] = set()
         is_open = False
-        for at in range(1, len(words)):
-            is_open = is_open or at in starts
+        for index in range(1, len(words)):
+            is_open = is_open or index in starts
             if not is_open:
                 continue
-            if words[at] == wanted:
-                found.add(at + 1)
-            may_be = may_be or words[at] is None
+            if words[index] == wanted:
+                found.add(index + 1)
+            may_be = may_be or words[index] is None
             # a subcommand or an operand: what follows belongs to it
-            is_open = _is_option(words[at]) or (at > 1 and _is_option(words[at - 1]))
+            is_open = _is_option(words[index]) or (index > 1 and _is_option(words[index - 1]))
         starts = found
     return True if starts else (None if may_be else False)
 
@@ -257,11 +257,11 @@ _RENAMES_NOTHING = regex(r"(?:user|color|column)\.|core\.quotepath=", re.IGNOREC
 
 def _may_rename(name: str, words: _Words) -> bool:
     """Tell whether a denied subcommand may be called by another name: by an option in front of it, or as an alias."""
-    at = 1
-    while at < len(words) and _is_option(words[at]):
-        word, following = words[at] or "", (words[at + 1] if at + 1 < len(words) else None) or ""
+    index = 1
+    while index < len(words) and _is_option(words[index]):
+        word, following = words[index] or "", (words[index + 1] if index + 1 < len(words) else None) or ""
         if word.startswith(_RENAMING) and not (word == "-c" and _RENAMES_NOTHING.match(following)):
             return True
-        at += 2 if word in ("-c", "-C", "--git-dir", "--work-tree", "--namespace") else 1
+        index += 2 if word in ("-c", "-C", "--git-dir", "--work-tree", "--namespace") else 1
     # git's own subcommands cannot be aliases; any other may be one, of whatever repository it stands in
-    return name == "git" and at < len(words) and words[at] not in GIT_OWN
+    return name == "git" and index < len(words) and words[index] not in GIT_OWN

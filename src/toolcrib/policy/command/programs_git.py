@@ -199,20 +199,20 @@ def check_git(args: Sequence[str], within: IsWithin | None) -> None:
     """Raise UnsafeUsageError unless git would only show what the repository of this folder holds."""
     if within is None:
         raise UnsafeUsageError("it reads a repository, not its standard input")
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        if args[at] not in _BEFORE:
+    index = 0
+    while index < len(args) and args[index].startswith("-"):
+        if args[index] not in _BEFORE:
             raise UnsafeUsageError(
-                f"its option {args[at].partition('=')[0]!r} may bring another repository or configuration"
+                f"its option {args[index].partition('=')[0]!r} may bring another repository or configuration"
             )
-        at += 1
-    if at == len(args):
+        index += 1
+    if index == len(args):
         return
-    name = args[at]
+    name = args[index]
     grammar = _SUBCOMMANDS.get(name)
     if grammar is None:
         raise UnsafeUsageError(f"'git {name}' is not one of those that only show")
-    rest = [_strip_number(word) for word in args[at + 1 :]]
+    rest = [_strip_number(word) for word in args[index + 1 :]]
     use = read_use(rest, grammar, within)
     _check_operands(name, rest, use)
     for option, value in use.options:

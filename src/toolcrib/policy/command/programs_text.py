@@ -27,25 +27,25 @@ def check_find(args: Sequence[str], within: IsWithin | None) -> None:
     """Raise UnsafeUsageError unless find would only list what lies in the workspace."""
     if within is None:
         raise UnsafeUsageError("it reads folders, not its standard input")
-    at = 0
-    while at < len(args) and args[at] in ("-P", "--"):
-        at += 1
-    while at < len(args):
-        word = args[at]
-        at += 1
+    index = 0
+    while index < len(args) and args[index] in ("-P", "--"):
+        index += 1
+    while index < len(args):
+        word = args[index]
+        index += 1
         if word in _FIND_ALONE:
             continue
         if word in _FIND_VALUE:
-            if at < len(args) and args[at].startswith("-") and not _FIND_LESS.fullmatch(args[at]):
+            if index < len(args) and args[index].startswith("-") and not _FIND_LESS.fullmatch(args[index]):
                 raise UnsafeUsageError(f"the value of its {word!r} begins with a dash and may be an action")
-            at += 1
+            index += 1
         elif word in _FIND_PATH:
-            check_path(args[at] if at < len(args) else "", within)
-            at += 1
+            check_path(args[index] if index < len(args) else "", within)
+            index += 1
         elif word.startswith("-newer") and len(word) == len("-newerXY"):
             if word[-1] != "t":
-                check_path(args[at] if at < len(args) else "", within)
-            at += 1
+                check_path(args[index] if index < len(args) else "", within)
+            index += 1
         elif word.startswith("-"):
             raise UnsafeUsageError(f"its {word!r} is not one that only lists")
         else:
@@ -104,89 +104,89 @@ _SED_TEXT = regex(r"(?:[^\n\\]|\\.)*", re.DOTALL)
 
 def check_sed_script(script: str) -> None:
     """Raise UnsafeUsageError unless a script only edits what passes through."""
-    at = 0
-    while at < len(script):
-        if script[at] in " \t\n;}":
-            at += 1
-        elif script[at] == "#":
-            at = _skip_line(script, at)
+    pos = 0
+    while pos < len(script):
+        if script[pos] in " \t\n;}":
+            pos += 1
+        elif script[pos] == "#":
+            pos = _skip_line(script, pos)
         else:
-            at = _skip_command(script, _skip_addresses(script, at))
+            pos = _skip_command(script, _skip_addresses(script, pos))
 
 
-def _skip_addresses(script: str, at: int) -> int:
-    found = _SED_ADDRESS.match(script, at)
+def _skip_addresses(script: str, pos: int) -> int:
+    found = _SED_ADDRESS.match(script, pos)
     if found:
-        at = _skip_blanks(script, _skip_pattern(script, found.end()) if found.end() == at else found.end())
-        if script[at : at + 1] == ",":
-            at = _skip_blanks(script, at + 1)
-            second = _SED_SECOND.match(script, at)
+        pos = _skip_blanks(script, _skip_pattern(script, found.end()) if found.end() == pos else found.end())
+        if script[pos : pos + 1] == ",":
+            pos = _skip_blanks(script, pos + 1)
+            second = _SED_SECOND.match(script, pos)
             if second is None:
                 raise UnsafeUsageError("its script holds an address that cannot be read")
-            at = _skip_blanks(script, _skip_pattern(script, at) if second.end() == at else second.end())
-    while script[at : at + 1] in ("!", " ", "\t"):
-        at += 1
-    return at
+            pos = _skip_blanks(script, _skip_pattern(script, pos) if second.end() == pos else second.end())
+    while script[pos : pos + 1] in ("!", " ", "\t"):
+        pos += 1
+    return pos
 
 
-def _skip_command(script: str, at: int) -> int:
+def _skip_command(script: str, pos: int) -> int:
     """Return where the command at `at` ends."""
-    name = script[at : at + 1]
-    at += 1
+    name = script[pos : pos + 1]
+    pos += 1
     if name == "{" or (name and name in _SED_ALONE):
-        return at
-    if name in ("s", "y") and at < len(script):
-        return _skip_substitution(script, at, name)
+        return pos
+    if name in ("s", "y") and pos < len(script):
+        return _skip_substitution(script, pos, name)
     if name in ("q", "Q", "l", "L"):
-        return _skip_match(_SED_NUMBER, script, at)
+        return _skip_match(_SED_NUMBER, script, pos)
     if name in ("b", "t", "T", ":"):
-        if (label := _SED_LABEL.match(script, at)) is None:
+        if (label := _SED_LABEL.match(script, pos)) is None:
             raise UnsafeUsageError("its script holds a label that cannot be read")
         return label.end()
     if name in ("a", "i", "c"):
-        return _skip_match(_SED_TEXT, script, at)
+        return _skip_match(_SED_TEXT, script, pos)
     raise UnsafeUsageError(f"its script holds {name!r}, which is not a command that only edits what passes through")
 
 
-def _skip_substitution(script: str, at: int, name: str) -> int:
-    mark = script[at]
+def _skip_substitution(script: str, pos: int, name: str) -> int:
+    mark = script[pos]
     if mark in "\n\\":
         raise UnsafeUsageError("its script holds a substitution that cannot be read")
-    at = _skip_until(script, _skip_until(script, at + 1, mark), mark)
-    return at if name == "y" else _skip_match(_SED_FLAGS, script, at)
+    pos = _skip_until(script, _skip_until(script, pos + 1, mark), mark)
+    return pos if name == "y" else _skip_match(_SED_FLAGS, script, pos)
 
 
-def _skip_pattern(script: str, at: int) -> int:
+def _skip_pattern(script: str, pos: int) -> int:
     """Return where a pattern used as an address ends, with the letters that may follow it."""
-    if script[at] == "\\":
-        at += 1
-    if at >= len(script) or script[at] in "\n\\":
+    if script[pos] == "\\":
+        pos += 1
+    if pos >= len(script) or script[pos] in "\n\\":
         raise UnsafeUsageError("its script holds an address that cannot be read")
-    at = _skip_until(script, at + 1, script[at])
-    while script[at : at + 1] in ("I", "M"):
-        at += 1
-    return at
+    pos = _skip_until(script, pos + 1, script[pos])
+    while script[pos : pos + 1] in ("I", "M"):
+        pos += 1
+    return pos
 
 
-def _skip_until(script: str, at: int, mark: str) -> int:
-    while at < len(script) and script[at] not in (mark, "\n"):
-        at += 2 if script[at] == "\\" else 1
-    if at >= len(script) or script[at] != mark:
+def _skip_until(script: str, pos: int, mark: str) -> int:
+    while pos < len(script) and script[pos] not in (mark, "\n"):
+        pos += 2 if script[pos] == "\\" else 1
+    if pos >= len(script) or script[pos] != mark:
         raise UnsafeUsageError("its script holds a pattern without an end")
-    return at + 1
+    return pos + 1
 
 
-def _skip_blanks(script: str, at: int) -> int:
-    while script[at : at + 1] in (" ", "\t"):
-        at += 1
-    return at
+def _skip_blanks(script: str, pos: int) -> int:
+    while script[pos : pos + 1] in (" ", "\t"):
+        pos += 1
+    return pos
 
 
-def _skip_line(script: str, at: int) -> int:
-    end = script.find("\n", at)
+def _skip_line(script: str, pos: int) -> int:
+    end = script.find("\n", pos)
     return len(script) if end < 0 else end
 
 
-def _skip_match(pattern: re.Pattern[str], script: str, at: int) -> int:
-    found = pattern.match(script, at)
-    return found.end() if found else at
+def _skip_match(pattern: re.Pattern[str], script: str, pos: int) -> int:
+    found = pattern.match(script, pos)
+    return found.end() if found else pos

@@ -195,15 +195,15 @@ def stricter_ask(one: AskMode, other: AskMode) -> AskMode:
 
 def _group_by_program(lists: Sequence[Sequence[str]], origin: str) -> CommandEntries:
     found: dict[str, list[CommandEntry]] = {}
-    for at, words in enumerate(lists):
+    for index, words in enumerate(lists):
         program = words[0].strip()
         key = "" if _compile_glob(program) is not None else base_name(program)
-        found.setdefault(key, []).append(CommandEntry((program, *words[1:]), f"{origin}[{at}]"))
+        found.setdefault(key, []).append(CommandEntry((program, *words[1:]), f"{origin}[{index}]"))
     return {key: tuple(entries) for key, entries in found.items()}
 
 
 def _place_names(names: Sequence[str], origin: str) -> Mapping[str, str]:
-    return {name.strip(): f"{origin}[{at}]" for at, name in enumerate(names)}
+    return {name.strip(): f"{origin}[{index}]" for index, name in enumerate(names)}
 
 
 @lru_cache(maxsize=256)

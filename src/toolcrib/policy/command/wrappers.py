@@ -144,11 +144,11 @@ def inner_of(words: _Words) -> Iterator[Inner]:
     elif name == "command" and any(word and word[:1] == "-" and set("vV") & set(word) for word in words[1:2]):
         return  # it only says what the name stands for
     elif name == "find":
-        for at, word in enumerate(words):
+        for index, word in enumerate(words):
             if word in _FINDS:
-                known = at + 1 + _MAX_TAIL_WORDS >= len(words)
-                tail = [None if each and "{}" in each else each for each in words[at + 1 : at + 1 + _MAX_TAIL_WORDS]]
-                yield Inner(tuple(tail), known=known)
+                tail = words[index + 1 : index + 1 + _MAX_TAIL_WORDS]
+                found = tuple(None if each and "{}" in each else each for each in tail)
+                yield Inner(found, known=index + 1 + _MAX_TAIL_WORDS >= len(words))
     elif wrapper := _PRECISE.get(name):
         # xargs adds words, and puts them wherever its options say
         yield from _open_wrapper((*words, None) if name == "xargs" else words, wrapper)
@@ -161,36 +161,36 @@ _MAX_TAIL_WORDS = 64  # words of a command that may start anywhere
 
 def inner_anywhere(words: _Words, start: int) -> Iterator[Inner]:
     """Yield every tail of the words, and every word as a text: it may be any of them."""
-    for at in range(start, len(words)):
-        yield Inner(tuple(words[at : at + _MAX_TAIL_WORDS]), known=at + _MAX_TAIL_WORDS >= len(words))
-        word = words[at]
+    for index in range(start, len(words)):
+        yield Inner(tuple(words[index : index + _MAX_TAIL_WORDS]), known=index + _MAX_TAIL_WORDS >= len(words))
+        word = words[index]
         if word is not None and " " in word:
             yield Inner(text=word)
 
 
 def _open_wrapper(words: _Words, wrapper: _Wrapper) -> Iterator[Inner]:
-    at, left = 1, wrapper.operands
-    while at < len(words):
-        word = words[at]
+    index, left = 1, wrapper.operands
+    while index < len(words):
+        word = words[index]
         if word is None:
-            yield from inner_anywhere(words, at)
+            yield from inner_anywhere(words, index)
             return
         if word.startswith("-") and len(word) > 1:
-            texts, step = _read_option(words, at, wrapper)
+            texts, step = _read_option(words, index, wrapper)
             yield from texts
             if word == "--":
                 wrapper = _Wrapper(operands=left, joined=wrapper.joined)
-            at += step
+            index += step
         elif wrapper.assignments and "=" in word:
-            at += 1
+            index += 1
         elif left > 0:
             left -= 1
-            at += 1
+            index += 1
         elif word == "-":
-            at += 1
+            index += 1
         else:
             break
-    rest = words[at:]
+    rest = words[index:]
     if wrapper.joined and rest:
         known = [word for word in rest if word is not None]
         yield Inner(text=" ".join(known), known=len(known) == len(rest))
@@ -198,19 +198,19 @@ def _open_wrapper(words: _Words, wrapper: _Wrapper) -> Iterator[Inner]:
         yield Inner(tuple(rest))
 
 
-def _read_option(words: _Words, at: int, wrapper: _Wrapper) -> tuple[list[Inner], int]:
+def _read_option(words: _Words, index: int, wrapper: _Wrapper) -> tuple[list[Inner], int]:
     """Return what an option of a wrapper brings, and how many words it takes."""
-    word = words[at] or ""
-    following = words[at + 1] if at + 1 < len(words) else None
+    word = words[index] or ""
+    following = words[index + 1] if index + 1 < len(words) else None
     if word.startswith("--"):
         name, mark, value = word.partition("=")
         if wrapper.text and name in ("--split-string", "--command"):
-            return [_inner_text(value if mark else following, words[at + (1 if mark else 2) :])], 1 if mark else 2
+            return [_inner_text(value if mark else following, words[index + (1 if mark else 2) :])], 1 if mark else 2
         return [], 2 if name in wrapper.long and not mark else 1
     for place, letter in enumerate(word[1:], 2):
         value = word[place:]
         if letter == wrapper.text:
-            return [_inner_text(value or following, words[at + (1 if value else 2) :])], 1 if value else 2
+            return [_inner_text(value or following, words[index + (1 if value else 2) :])], 1 if value else 2
         if letter in wrapper.short:
             return [], 1 if value else 2
     return [], 1
@@ -223,20 +223,20 @@ def _inner_text(value: str | None, rest: _Words) -> Inner:
 
 
 def _open_shell(words: _Words) -> Iterator[Inner]:
-    at, reads_text = 1, False
-    while at < len(words):
-        word = words[at]
+    index, reads_text = 1, False
+    while index < len(words):
+        word = words[index]
         if word is None or word[:1] not in ("-", "+") or not word:
             break
-        at += 1
+        index += 1
         if word in ("-", "--"):
             break
         if word in ("--rcfile", "--init-file"):
-            at += 1
+            index += 1
         elif not word.startswith("--"):
             reads_text = reads_text or (word.startswith("-") and "c" in word)
-            at += sum(word.count(letter) for letter in "oO")
-    rest = words[at:]
+            index += sum(word.count(letter) for letter in "oO")
+    rest = words[index:]
     if not rest:
         return
     if reads_text:

@@ -226,8 +226,8 @@ class _IgnoreFile:
         self.suffixes = tuple({rule.suffix for rule in rules if rule.suffix})
         general = [rule.expression for rule in rules if rule.match is not None]
         self.expressions = tuple(
-            _compile("|".join(f"(?:{each})" for each in general[at : at + _RULES_AT_ONCE]))
-            for at in range(0, len(general), _RULES_AT_ONCE)
+            _compile("|".join(f"(?:{each})" for each in general[index : index + _RULES_AT_ONCE]))
+            for index in range(0, len(general), _RULES_AT_ONCE)
         )
 
     def ignores(self, path: str, name: str, *, folder: bool) -> bool | None:
