@@ -11,7 +11,7 @@ def main() -> None:
     words = sys.argv[1:]
     try:
         if words[:2] == ["tools", "call"] and words[2:]:
-            from toolcrib.doors.cli._far import call_plainly  # noqa: PLC0415  only here
+            from toolcrib.doors.cli._remote import call_plainly  # noqa: PLC0415  only here
 
             if (code := call_plainly(words[2:])) is not None:
                 sys.exit(code)

@@ -12,7 +12,8 @@ from toolcrib.app import Crib
 from toolcrib.define.model import Request
 from toolcrib.define.turn import TurnRequest
 from toolcrib.services.cron.slots import RunEnd
-from toolcrib.services.cron.work import JobWork, work_in
+from toolcrib.services.cron.work import JobRunner as JobWork
+from toolcrib.services.cron.work import work_in
 from toolcrib.services.feature import TurnCore
 from toolcrib.testing.models import FunctionModel, call_reply, text_reply
 

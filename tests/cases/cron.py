@@ -24,7 +24,7 @@ from toolcrib.define.schedule import Schedule, first_slot, parse_time
 from toolcrib.define.turn import TurnRequest
 from toolcrib.services import cron
 from toolcrib.services.cron.slots import RunEnd
-from toolcrib.services.cron.work import JobWork
+from toolcrib.services.cron.work import JobRunner
 
 from .gateway import ADAPTERS as GATEWAY
 from .load import Case
@@ -96,7 +96,7 @@ async def _run_steps(args: Json) -> Json:
     clock = ManualClock()
     mounts = [each for each in TURN_FEATURES if each is not cron.mount]
     wakes: list[str] = []
-    work = JobWork(take_turn, tell, lambda word: word, wake=wakes.append)
+    work = JobRunner(take_turn, tell, lambda word: word, wake=wakes.append)
     jobs = partial(cron.mount, now=clock.now, pause=clock.pause, works=lambda core: work)
     # a job's model is one that can be made: those of the recordings are of a provider here
     args = json.loads(json.dumps(args).replace('"model": "', f'"model": "{_PROVIDER}'))

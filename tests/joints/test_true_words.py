@@ -21,7 +21,7 @@ from toolcrib.define.tool import Tool
 from toolcrib.policy.lint import Finding
 from toolcrib.policy.match import Inventory, list_meant
 from toolcrib.registry.sources import Offer
-from toolcrib.services.standing import Asked
+from toolcrib.services.effective import Asked
 
 Json = dict[str, Any]
 SOURCE = Path(toolcrib.__file__).parent

@@ -13,7 +13,7 @@ from toolcrib.app.sources import offers_from_program
 from toolcrib.config.load import load
 from toolcrib.define.tool import Tool
 from toolcrib.services import cron
-from toolcrib.services.cron.work import JobWork, work_in
+from toolcrib.services.cron.work import JobRunner, work_in
 from toolcrib.services.feature import TurnCore
 
 __all__ = ["START_MS", "ManualClock", "crib_at", "settle"]
@@ -93,7 +93,7 @@ def crib_at(
     state: Path | None = None,
     *,
     tools: Sequence[Tool] = (),
-    works: Callable[[TurnCore], JobWork] = work_in,
+    works: Callable[[TurnCore], JobRunner] = work_in,
 ) -> Crib:
     """Return a crib whose jobs go by this clock."""
     mounts = [each for each in TURN_FEATURES if each is not cron.mount]

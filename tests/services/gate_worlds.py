@@ -39,8 +39,8 @@ from toolcrib.policy.resolve import is_owner
 from toolcrib.policy.taint import taint_rules_for
 from toolcrib.registry.catalog import Catalog, groups_of, name_tools
 from toolcrib.services.approvals import Approvals, ApprovalTerms
+from toolcrib.services.effective import EffectiveVerdicts
 from toolcrib.services.quotas import Quotas
-from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.services.toolbox import Toolbox
 from toolcrib.testing import MemoryWorkspace
 
@@ -304,7 +304,7 @@ class House:
             record=self.record,
         )
         self.quotas = Quotas(self.settings, MemoryQuotas(), groups_of, now=lambda: self.clock[0])
-        self.standing = CurrentVerdicts(self.approvals, self.quotas)
+        self.standing = EffectiveVerdicts(self.approvals, self.quotas)
         core: Any = SimpleNamespace(
             find=lambda kind: self.standing,
             belt_of=lambda caller, sources: self.belt(),

@@ -11,7 +11,7 @@ from toolcrib.define.log import Body, Ended, Labelled, SessionHead
 from toolcrib.define.ports import SCOPES, Rpc
 from toolcrib.services.feature import ModelNames
 from toolcrib.services.router import Router
-from toolcrib.services.session_desk import SessionDesk
+from toolcrib.services.session_commands import SessionCommands
 from toolcrib.services.sessions import LogCodec, Sessions
 
 __all__ = ["BOB", "CODEC", "KNOWN", "OTHER", "OWN", "OWNER", "Turn", "World", "world"]
@@ -61,7 +61,7 @@ class World:
             running=self.running.get,
             now=lambda: 9.0,
         )
-        self._router = Router([self.sessions, SessionDesk(self.store, self.sessions)])
+        self._router = Router([self.sessions, SessionCommands(self.store, self.sessions)])
 
     def _window(self, model: str) -> int:
         if model == "test:broken":

@@ -15,7 +15,7 @@ from toolcrib.define.caller import OWNER
 from toolcrib.define.job import Job, JobRun, JobStep, read_job
 from toolcrib.define.schedule import last_slot, next_slot, with_anchor
 from toolcrib.services.cron import slots
-from toolcrib.services.cron.clock import JobClock, JobWorld
+from toolcrib.services.cron.clock import ClockPorts, JobClock
 from toolcrib.services.cron.slots import RunEnd
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ class World:
         async def forget(runs: tuple[JobRun, ...]) -> None:
             return None
 
-        world = JobWorld(
+        world = ClockPorts(
             perform=self.perform, tell=lambda job, run: None, forget=forget, most=lambda: self.most,
             now=self.clock.now, pause=self.clock.pause,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from toolcrib.app import Crib
 from toolcrib.define.gateway import GatewayEvent
 from toolcrib.define.log import Ended, Said
 from toolcrib.define.result import Text
-from toolcrib.services.cron.beat import is_silent
+from toolcrib.services.cron.heartbeat import is_silent
 
 pytestmark = pytest.mark.anyio
 

@@ -43,6 +43,7 @@ from toolcrib.services.channels import Channels
 from toolcrib.services.chat import Chats
 from toolcrib.services.cron import Cron
 from toolcrib.services.devices import Devices
+from toolcrib.services.effective import EffectiveVerdicts
 from toolcrib.services.exec.judge import CommandRunner
 from toolcrib.services.feature import Core, Feature, Mount, TurnCore, TurnMount
 from toolcrib.services.gateway import Gateway
@@ -54,7 +55,6 @@ from toolcrib.services.peers import Peers
 from toolcrib.services.quotas import Quotas
 from toolcrib.services.revocation import Revocations
 from toolcrib.services.router import Method, Router
-from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.services.subagents.runs import SubagentSlots
 from toolcrib.services.subagents.service import Subagents
 from toolcrib.services.toolbox import Toolbox
@@ -105,7 +105,7 @@ class Crib:
         self.revocations = core.find(Revocations)
         self.revocations.watch(parts.starter.list_live)
         self.cron, self.nodes, self.way_out = core.find(Cron), core.find(Nodes), core.way_out
-        self.standing, self.calls = core.find(CurrentVerdicts), core.find(PendingCalls)
+        self.standing, self.calls = core.find(EffectiveVerdicts), core.find(PendingCalls)
         self.browser, self.canvases, self.channels = core.find(Browser), core.find(Canvases), core.find(Channels)
         self._belts, self._starter, self._router = parts.belts, parts.starter, parts.router
         self._features, self._exits, self._redact = parts.features, parts.exits, core.redact_errors

@@ -44,9 +44,9 @@ from toolcrib.policy.settings import PolicySettings
 from toolcrib.policy.taint import taint_rules_for
 from toolcrib.policy.trial import Claim, Proof, ToolOutcome, Trial, find_masked_changes, prove, say
 from toolcrib.services.audit import Audit
+from toolcrib.services.effective import EffectiveVerdicts
 from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.hook_programs import THEIR_NAMES
-from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.threads import in_thread
 
 _MAX_CHANGES = 2_000  # that are told at once
@@ -322,7 +322,7 @@ class Policies:
     """The policy in force, and drafts of others; for the owner alone."""
 
     def __init__(self, core: TurnCore) -> None:
-        self._core, self._standing, self._working = core, core.find(CurrentVerdicts), asyncio.Lock()
+        self._core, self._standing, self._working = core, core.find(EffectiveVerdicts), asyncio.Lock()
 
     @rpc("policy.callers", clients="admin")
     async def callers(self) -> dict[str, Any]:

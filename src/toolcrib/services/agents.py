@@ -13,10 +13,10 @@ from .feature import Core, Feature, RegisteredAgent
 
 def mount(core: Core) -> Feature:
     """Mount the look at registered agents."""
-    return Feature(services=(AgentShelf(core.agents, core.agent_problems),))
+    return Feature(services=(AgentMethods(core.agents, core.agent_problems),))
 
 
-class AgentShelf:
+class AgentMethods:
     """All agents that may be used, and a sentence about each that was left out."""
 
     def __init__(self, agents: Mapping[str, RegisteredAgent], problems: Sequence[str] = ()) -> None:

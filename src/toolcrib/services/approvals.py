@@ -23,7 +23,7 @@ from toolcrib.policy.settings import PolicySettings
 
 from .answerers import Answerers, explain_late_answer, explain_once, spell_always
 from .feature import Core, Feature
-from .grants import CONFIGURATION, Lent, check_condition, choose_lent, find_always, lend_when, list_standing
+from .grants import CONFIGURATION, GrantOption, check_condition, find_always, lend_when, list_standing, pick_option
 from .mcp import ServerTools
 from .members import Members
 
@@ -183,7 +183,7 @@ class Approvals:
         """Let `rule` say of a tool whether a yes to it may last, also for the first words of its line in `argument`."""
         self._lenders[tool] = argument, rule
 
-    def lends_words(self, tool: str) -> bool:
+    def grants_prefix(self, tool: str) -> bool:
         """Tell whether a lasting yes to a tool may be for the first words of its line."""
         return tool in self._lenders
 
@@ -288,7 +288,7 @@ class Approvals:
             term = None if answer == "session" else float(seconds)
             if not self._is_owner(caller):
                 raise ToolError("only the owner's yes may last; allow it once", code="denied")
-            lent = choose_lent(question, which) if when is None else self._lend_when(question, when)
+            lent = pick_option(question, which) if when is None else self._lend_when(question, when)
             grant = self._grant(question, lent, term, calls, by)
         elif when is not None:
             raise ArgumentError("when: a condition is for a yes that lasts; answer lasting or session")
@@ -452,7 +452,7 @@ class Approvals:
         if self._record is not None and (writing := self._record.write(entry)) is not None:
             await self._finish_step(writing)
 
-    def _lend_when(self, question: approval.Question, when: Mapping[str, Any]) -> Lent:
+    def _lend_when(self, question: approval.Question, when: Mapping[str, Any]) -> GrantOption:
         tool = question.tool
         if why := explain_once(question.says):
             raise ToolError(f"{tool} can only be allowed once: {why}", code="denied")
@@ -465,7 +465,7 @@ class Approvals:
         return lent
 
     def _grant(
-        self, question: approval.Question, lent: Lent, seconds: float | None, calls: int, by: str
+        self, question: approval.Question, lent: GrantOption, seconds: float | None, calls: int, by: str
     ) -> approval.Grant:
         """Return what a yes grants besides the call that was asked about; without `seconds`, for its session."""
         session = (question.asker.session or "" if question.asker else "") if seconds is None else ""

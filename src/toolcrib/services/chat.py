@@ -31,8 +31,18 @@ from toolcrib.define.turn import Limits, TurnRequest
 from toolcrib.define.verdict import Layer
 from toolcrib.policy.resolve import agent_of, mark_terminal_owner
 
-from .chat_events import Teller, to_ms
-from .chat_run import AgentQuery, ChatQuery, ChatRun, Key, Past, TimeoutMs, owner_of_runs, refuse_delivery, to_message
+from .chat_events import RunEventPublisher, to_ms
+from .chat_run import (
+    AgentQuery,
+    ChatQuery,
+    ChatRun,
+    FinishedRun,
+    Key,
+    TimeoutMs,
+    owner_of_runs,
+    refuse_delivery,
+    to_message,
+)
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
 from .revocation import Revocations
@@ -82,7 +92,7 @@ class Chats:
             return {"runId": hears.id, "status": "in_flight"}
         waits = self._running_in(placed.session or "") is not None
         found = await self._begin(caller, placed, query)
-        if isinstance(found, Past):
+        if isinstance(found, FinishedRun):
             return found.to_json(key)
         run, is_new = found
         if not is_new:
@@ -164,7 +174,7 @@ class Chats:
             attachments=query.attachments, outside=query.outside,
         )  # fmt: skip
         found = await self._begin(caller, placed, await self._voice.write_down(chat_query))
-        if isinstance(found, Past):
+        if isinstance(found, FinishedRun):
             return found.to_json(query.idempotencyKey)
         run, _ = found
         await run.wait_until_kept()
@@ -267,7 +277,7 @@ class Chats:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | Past":
+    async def _begin(self, caller: Caller, placed: Caller, query: ChatQuery) -> "tuple[ChatRun, bool] | FinishedRun":
         limits = None if not query.timeoutMs else Limits(seconds=query.timeoutMs / 1000)
         request = TurnRequest(message=to_message(query), caller=placed, limits=limits, asked_model=query.model)
         return await self.begin(caller, request, query.idempotencyKey)
@@ -295,7 +305,7 @@ class Chats:
         run.heard.add(key)
         return run
 
-    async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[ChatRun, bool] | Past":
+    async def begin(self, caller: Caller, request: TurnRequest, key: str) -> "tuple[ChatRun, bool] | FinishedRun":
         """Return the run of this id, and whether it is a new one; or what became of it before a restart.
 
         Its session is that of the request's caller.
@@ -357,7 +367,7 @@ class Chats:
         run.ended = self._now()
         run.decide(is_kept=False)
 
-    async def _find_past(self, session: str, mark: str) -> "Past | None":
+    async def _find_past(self, session: str, mark: str) -> "FinishedRun | None":
         """Return what a session's log says of a message that came with this mark before this process began."""
         if await self._store.find(session) is None:
             return None
@@ -373,9 +383,9 @@ class Chats:
                 text = body.message.plain_text
             elif isinstance(body, Ended):
                 end = events.TurnFinished(body.reason, text, body.sentence, usage=body.usage, cost=body.cost)
-                return Past(end, tuple(await read_sources(self._store, session)))
+                return FinishedRun(end, tuple(await read_sources(self._store, session)))
         why = "the gateway stopped while this was being answered; the session tells how far it came"
-        return Past(events.TurnFinished("error", sentence=why))
+        return FinishedRun(events.TurnFinished("error", sentence=why))
 
     def _forget(self, person: str) -> None:
         """Let go of runs that ended long ago, and of a person's oldest when they have too many."""
@@ -409,7 +419,7 @@ class Chats:
 
     async def _follow(self, run: ChatRun) -> events.TurnFinished:
         """Tell how a run goes, and return how it ended."""
-        teller = Teller(self.bus, run, self._now)
+        teller = RunEventPublisher(self.bus, run, self._now)
         try:
             async for event in run.turn.subscribe():
                 if isinstance(event, events.TurnStarted):

@@ -16,7 +16,7 @@ def to_ms(seconds: float) -> int:
     return int(seconds * 1000)
 
 
-class Teller:
+class RunEventPublisher:
     """Turns the events of one run into those of the protocol: each with its number, pieces of text not too often."""
 
     def __init__(self, bus: Bus, run: ChatRun, now: Callable[[], float]) -> None:

@@ -144,7 +144,7 @@ class ChatQuery:
     outside: Outside = ""
 
 
-class Past(NamedTuple):
+class FinishedRun(NamedTuple):
     """A run of an earlier process, by how it ended."""
 
     end: events.TurnFinished

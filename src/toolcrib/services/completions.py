@@ -32,9 +32,9 @@ from toolcrib.lazy import dataclass
 
 from .calls import read_blocks, source_of_client
 from .chat import Chats
-from .chat_run import ChatRun, Outside, Past, add_source, owner_of_runs
+from .chat_run import ChatRun, FinishedRun, Outside, add_source, owner_of_runs
 from .feature import Feature, TurnCore
-from .peers import MAX_CLIENT_TOOLS, CallBoard, fence_outside, make_client_tool
+from .peers import MAX_CLIENT_TOOLS, PendingClientCalls, fence_outside, make_client_tool
 
 _MAX_RESULTS = 256
 _ANSWER_SECONDS = 600.0  # for a program to answer a call
@@ -69,7 +69,7 @@ class ClientTurn:
         self.whose, self._is_exclusive = owner_of_runs(caller), is_exclusive
         self.is_followed = False
         self._news = asyncio.Event()
-        self.board = CallBoard(source_of_client(caller), lambda _: self._news.set())
+        self.board = PendingClientCalls(source_of_client(caller), lambda _: self._news.set())
         self.waiting = self.board.waiting
         self._open: dict[str, Call] = {}
         self._coming: asyncio.Task[events.Event | None] | None = None
@@ -190,7 +190,7 @@ class Completions:
         key = idempotencyKey or token_hex(12)
         request = TurnRequest(message=Message(role="user", content=content), caller=placed)
         found = await self._chat.begin(caller, request, key)
-        if isinstance(found, Past):
+        if isinstance(found, FinishedRun):
             return found.to_json(key)
         run, is_new = found
         try:  # whoever posts does not wait long, and what is acknowledged is kept
@@ -222,7 +222,7 @@ class Completions:
             found = await self._chat.begin(caller, request, key)
         finally:
             _asking.reset(asked)
-        if isinstance(found, Past) or not found[1]:
+        if isinstance(found, FinishedRun) or not found[1]:
             raise ToolError(f"the run {key!r} was asked for already; agent.wait tells how it is", code="busy")
         run, _ = found
         self._turns = [each for each in self._turns if each.followed.ended is None]

@@ -36,7 +36,7 @@ _PAGE, _PAGE_SECONDS = "page-", 30 * 86_400.0  # how its id begins; as long as a
 _ANSWER_SECONDS = 0.1  # in which who has ended its own connection is still told that it did
 
 
-class Met(NamedTuple):
+class PairingResult(NamedTuple):
     """What came of a device that showed its key and the owner's secret: a token to tell it, or a request that waits."""
 
     token: str = ""
@@ -97,27 +97,27 @@ class Devices:
             return "the device is paired no more"
         return "" if _may_ask(device) else "the device may only read"
 
-    async def meet(self, asked: Device, *, pairs: bool) -> Met:
+    async def meet(self, asked: Device, *, pairs: bool) -> PairingResult:
         """Take a device that has shown its key and the owner's secret: with `pairs` it is paired, else it has to wait.
 
         One that is paired already has what it was given; when it asks for more, that is asked for anew.
         """
         token, now, id = _make_token(), self._now(), secrets.token_hex(16)
 
-        def step(book: DeviceBook) -> Met:
+        def step(book: DeviceBook) -> PairingResult:
             known = book.devices.get(asked.key)
             if known is None or not _covers(scopes_within(known.scopes), asked):
                 if not pairs:
-                    return Met(request=_ask_for(book, asked, now, id))
+                    return PairingResult(request=_ask_for(book, asked, now, id))
                 known = _pair(book, asked, now)
             if known.token_hash:
-                return Met()
+                return PairingResult()
             book.devices[known.key] = replace(known, token_hash=hash_token(token), token_at=now)
-            return Met(token, device=known)
+            return PairingResult(token, device=known)
 
         known = self.known.get(asked.key)
         if known is not None and known.token_hash and _covers(scopes_within(known.scopes), asked):
-            return Met()  # as nearly always: nothing to keep
+            return PairingResult()  # as nearly always: nothing to keep
         met = await self._change(step, lambda met: _note("given a token", "the owner's secret", met.device))
         if met.request is not None:
             self._bus.publish("device.pair.requested", _show_request(met.request))
@@ -139,16 +139,16 @@ class Devices:
         """Tell whether a code would pair a node now."""
         return self._codes.get(hash_token(read_code(code)), 0.0) > self._now()
 
-    async def pair_by_code(self, asked: Device, code: str) -> Met:
+    async def pair_by_code(self, asked: Device, code: str) -> PairingResult:
         """Pair a node that has shown its key and a code, which is spent; it gets a token, also where it had one."""
         if self._codes.pop(hash_token(read_code(code)), 0.0) <= self._now():
-            return Met()
+            return PairingResult()
         token, now = _make_token(), self._now()
 
-        def step(book: DeviceBook) -> Met:
+        def step(book: DeviceBook) -> PairingResult:
             device = replace(_pair(book, asked, now), token_hash=hash_token(token), token_at=now)
             book.devices[device.key] = device
-            return Met(token, device=device)
+            return PairingResult(token, device=device)
 
         return await self._change(step, lambda met: _note("paired", "a code", met.device))
 
@@ -177,12 +177,13 @@ class Devices:
         cookie, key, now = _make_token(), _make_token(), self._now()
         page = replace(asked, id=f"{_PAGE}{secrets.token_hex(8)}")
 
-        def step(book: DeviceBook) -> Met:
-            for each in [each for each in book.devices.values() if _is_old_page(each, now)]:
-                del book.devices[each.key]
+        def step(book: DeviceBook) -> PairingResult:
+            pages = [each for each in book.devices.values() if each.id.startswith(_PAGE)]
+            for lapsed in [each for each in pages if now - each.token_at > _PAGE_SECONDS]:
+                del book.devices[lapsed.key]
             device = replace(_pair(book, page, now), token_hash=hash_token(join_token(cookie, key)), token_at=now)
             book.devices[device.key] = device
-            return Met(device=device)
+            return PairingResult(device=device)
 
         await self._change(step, lambda met: _note("paired", "a code", met.device))
         return cookie, key
@@ -329,7 +330,7 @@ class Devices:
         if number <= self._taken:
             return  # a later one was faster
         pairs = [(each, book.devices.get(each.key)) for each in self.known.values()]
-        ended = {before.id for before, now in pairs if _has_ended(before, now)}
+        ended = {old.id for old, new in pairs if not new or new.scopes != old.scopes or _has_other_token(old, new)}
         lost = [f"{DEVICE_CHANNEL}:{before.id}" for before, now in pairs if _has_lost(before, now)]
         self.known.clear()
         self.known.update(book.devices)
@@ -359,10 +360,6 @@ def _make_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _has_ended(before: Device, after: Device | None) -> bool:
-    return after is None or after.scopes != before.scopes or _has_other_token(before, after)
-
-
 def _has_lost(before: Device, after: Device | None) -> bool:
     """Tell whether what a device began ends: it may ask for nothing any more, or somebody else had its token."""
     return after is None or not _may_ask(after) or _has_other_token(before, after)
@@ -374,10 +371,6 @@ def _has_other_token(before: Device, after: Device) -> bool:
 
 def _may_ask(device: Device) -> bool:
     return device.role == "node" or "write" in scopes_within(device.scopes)
-
-
-def _is_old_page(device: Device, now: float) -> bool:
-    return device.id.startswith(_PAGE) and now - device.token_at > _PAGE_SECONDS
 
 
 def _covers(rights: Collection[Scope], device: Device) -> bool:

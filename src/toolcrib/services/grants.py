@@ -25,7 +25,7 @@ CONFIGURATION = "the configuration"
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class GrantOption:
     """What a lasting yes is for: in words, the digest of its calls, and a condition instead where it has one."""
 
     shown: str
@@ -33,24 +33,24 @@ class Lent:
     when: str = ""
 
 
-def choose_lent(question: approval.Question, which: int) -> Lent:
+def pick_option(question: approval.Question, which: int) -> GrantOption:
     """Return one of the choices of a question."""
     if not question.lasting:
         raise ToolError(f"{question.tool} can only be allowed once: {question.once}", code="denied")
     if not 0 <= which < len(question.lasting):
         raise ArgumentError(f"which: there are {len(question.lasting)} choices, counted from 0, not {which}")
     chosen = question.lasting[which]
-    return Lent(question.shown if which == 0 else chosen.shown, chosen.digest)
+    return GrantOption(question.shown if which == 0 else chosen.shown, chosen.digest)
 
 
-def lend_when(tool: str, when: Mapping[str, Any]) -> Lent:
+def lend_when(tool: str, when: Mapping[str, Any]) -> GrantOption:
     """Return a yes to every call of a tool that meets a condition."""
     try:
         check_when(when)
     except ValueError as error:
         raise ArgumentError(str(error)) from None
     written = dump_when(when)
-    return Lent(_describe(tool, written), f"when:{token_hex(16)}", written)
+    return GrantOption(_describe(tool, written), f"when:{token_hex(16)}", written)
 
 
 def check_condition(tool: Tool | None, name: str, when: str) -> None:

@@ -38,7 +38,7 @@ from toolcrib.lazy import dataclass
 
 from .calls import read_completion, source_of_client
 from .chat import Chats
-from .chat_run import Key, Past, owner_of_runs
+from .chat_run import FinishedRun, Key, owner_of_runs
 from .feature import Feature, TurnCore
 
 MAX_CLIENT_TOOLS = 128
@@ -62,7 +62,7 @@ class WaitingCall(NamedTuple):
 
 
 @dataclass(slots=True)
-class CallBoard:
+class PendingClientCalls:
     """The calls of one program's tools that wait for it, and how it is told of them. `source` is the program."""
 
     source: str
@@ -134,7 +134,7 @@ class _Offer(NamedTuple):
 
     placed: Caller
     tools: tuple[Tool, ...]
-    board: CallBoard
+    board: PendingClientCalls
     ended: asyncio.Event
 
 
@@ -189,7 +189,7 @@ class Peers:
         if not made[0]:
             self._end(id, before)
             return {**answer, "status": "ok"}
-        board = before.board if before else CallBoard(source_of_client(caller), progress)
+        board = before.board if before else PendingClientCalls(source_of_client(caller), progress)
         board.tell = lambda event: progress(event._replace(payload={"offerId": idempotencyKey, **event.payload}))
         offer = self._offers[id] = _Offer(placed, made[0], board, asyncio.Event())
         progress(answer)
@@ -227,7 +227,7 @@ class Peers:
         lead = Text(f"What came of {late.name} after all (the call {callId} had been given up by then):\n")
         message = Message(role="user", content=(lead, *fence_outside(words)))
         found = await self._chat.begin(caller, TurnRequest(message=message, caller=late.offer.placed), f"late-{callId}")
-        return found.to_json(callId) if isinstance(found, Past) else {"status": "late", "runId": found[0].id}
+        return found.to_json(callId) if isinstance(found, FinishedRun) else {"status": "late", "runId": found[0].id}
 
     def _make(
         self, placed: Caller, id: tuple[str, str], definitions: Iterable[Mapping[str, Any]]

@@ -20,9 +20,9 @@ from toolcrib.define.turn import TurnRequest, user_message
 from toolcrib.policy.resolve import agent_of, child_of
 
 from .chat import Chats
-from .chat_run import Outside, Past
+from .chat_run import FinishedRun, Outside
 from .feature import Feature, TurnCore
-from .session_desk import SessionDesk
+from .session_commands import SessionCommands
 
 SKIP = "REPLY_SKIP"
 _MAX_DEPTH = 5
@@ -30,13 +30,13 @@ _MAX_DEPTH = 5
 
 def mount(core: TurnCore) -> Feature:
     """Mount what carries messages between sessions."""
-    return Feature(services=(SessionSend(core, core.find(Chats), core.find(SessionDesk)),))
+    return Feature(services=(SessionSend(core, core.find(Chats), core.find(SessionCommands)),))
 
 
 class SessionSend:
     """Carries messages between the sessions that a caller may see."""
 
-    def __init__(self, core: TurnCore, chat: Chats, desk: SessionDesk) -> None:
+    def __init__(self, core: TurnCore, chat: Chats, desk: SessionCommands) -> None:
         self._core, self._chat, self._desk, self._settings = core, chat, desk, core.settings
 
     @rpc(
@@ -72,7 +72,7 @@ class SessionSend:
         body = f"{message}\n\n[{whose}. To say nothing back, answer {SKIP}.]"
         heard = user_message(body, source=source_after(caller.session or mine, (outside,)) or "")
         begun = await self._chat.begin(caller, TurnRequest(message=heard, caller=there), token_hex(12))
-        if isinstance(begun, Past):
+        if isinstance(begun, FinishedRun):
             raise ToolError(begun.error or "it was said before", code="failed")
         run, _ = begun
         answer: dict[str, Any] = {"runId": run.id, "sessionKey": target}

@@ -19,11 +19,11 @@ from toolcrib.policy.explain import verdict_json
 from toolcrib.policy.resolve import mark_terminal_owner
 
 from .chat import Chats
+from .effective import Asked, CallerBelt, EffectiveVerdicts
 from .exec.judge import CommandRunner
 from .feature import Feature, TurnCore
 from .mcp.service import Mcp
 from .router import RunMethod
-from .standing import Asked, CallerBelt, CurrentVerdicts
 
 
 def mount(core: TurnCore) -> Feature:
@@ -40,7 +40,7 @@ class Toolbox:
         place: Callable[..., Caller],
         judge: Callable[[Caller, Call, Verdict], Verdict],
     ) -> None:
-        self._core, self._place, self._judge, self._standing = core, place, judge, core.find(CurrentVerdicts)
+        self._core, self._place, self._judge, self._standing = core, place, judge, core.find(EffectiveVerdicts)
 
     @rpc("tools.registered", clients="admin")
     async def list_all(self, caller: Caller) -> dict[str, Any]:

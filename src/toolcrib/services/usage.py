@@ -23,10 +23,10 @@ _Table = dict[Hashable, Counter[str]]
 
 def mount(core: TurnCore) -> Feature:
     """Mount what tells of usage."""
-    return Feature(services=(UsageDesk(core.stores.sessions, core.find(Sessions)),))
+    return Feature(services=(UsageReport(core.stores.sessions, core.find(Sessions)),))
 
 
-class UsageDesk:
+class UsageReport:
     """What the sessions that a caller may see have taken; the owner sees all."""
 
     def __init__(self, store: SessionStore, sessions: Sessions) -> None:

@@ -15,7 +15,7 @@ from toolcrib import Ctx, Image, Result, Text, ToolError, vouch_for
 from toolcrib.lazy import dataclass, regex
 
 if TYPE_CHECKING:
-    from ._shrink import Shrunk
+    from ._shrink import ResizedImage
 
 _KINDS = (
     (b"%PDF-", "a PDF document"), (b"PK\x03\x04", "a ZIP archive (or a document made of one)"),
@@ -126,7 +126,7 @@ def fit_any_picture(data: bytes) -> Picture:
     return _as_picture(convert_picture(data, side=_MAX_SIDE, max_bytes=_MAX_BYTES, pixels=_MAX_PIXELS))
 
 
-def _as_picture(made: "Shrunk") -> Picture:
+def _as_picture(made: "ResizedImage") -> Picture:
     size, full = f"{made.sides[0]}x{made.sides[1]}", f"{made.full[0]}x{made.full[1]}"
     note = f"{made.mime}, {full}"
     if size != full:

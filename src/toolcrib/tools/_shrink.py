@@ -19,7 +19,7 @@ DAMAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class ResizedImage:
     """A picture written anew: its sides, and those it had at `full` size once upright."""
 
     data: bytes
@@ -28,7 +28,7 @@ class Shrunk:
     sides: tuple[int, int]
 
 
-def turn_and_shrink(data: bytes, mime: str, *, side: int, max_bytes: int) -> Shrunk | None:
+def turn_and_shrink(data: bytes, mime: str, *, side: int, max_bytes: int) -> ResizedImage | None:
     """Return the picture upright, no side longer than `side`, at most `most` bytes; None when it is so already."""
     try:
         with Image.open(io.BytesIO(data)) as opened:
@@ -42,7 +42,7 @@ def turn_and_shrink(data: bytes, mime: str, *, side: int, max_bytes: int) -> Shr
         raise ToolError(f"it begins like {mime} but cannot be opened: {error}", code="damaged") from error
 
 
-def convert_picture(data: bytes, *, side: int, max_bytes: int, pixels: int) -> Shrunk:
+def convert_picture(data: bytes, *, side: int, max_bytes: int, pixels: int) -> ResizedImage:
     """Return a picture of a kind that models do not take, or the first of a moving one, as they take it."""
     try:
         with Image.open(io.BytesIO(data), formats=_CONVERTED) as opened:
@@ -53,7 +53,7 @@ def convert_picture(data: bytes, *, side: int, max_bytes: int, pixels: int) -> S
         raise ToolError(f"it cannot be opened: {error}", code="damaged") from error
 
 
-def _shrink(image: Image.Image, mime: str, side: int, max_bytes: int) -> Shrunk:
+def _shrink(image: Image.Image, mime: str, side: int, max_bytes: int) -> ResizedImage:
     """Return the largest writing of the picture that fits."""
     full = image.size
     first = min(1.0, side / max(full))
@@ -66,7 +66,7 @@ def _shrink(image: Image.Image, mime: str, side: int, max_bytes: int) -> Shrunk:
         shrunk = image if sides == full else image.resize(sides, Image.Resampling.LANCZOS)
         for data, kind in _encodings(shrunk, mime):
             if len(data) <= max_bytes:
-                return Shrunk(data, kind, full, sides)
+                return ResizedImage(data, kind, full, sides)
     raise ToolError(f"it stays above {max_bytes:,} bytes however small it is made", code="too_large")
 
 

@@ -18,7 +18,7 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import OWNER
 from toolcrib.define.job import Job, read_job
 from toolcrib.services.cron import slots
-from toolcrib.services.cron.clock import JobClock, JobWorld
+from toolcrib.services.cron.clock import JobClock, ClockPorts
 from toolcrib.services.cron.slots import RunEnd
 
 folder, kills, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -69,8 +69,10 @@ async def live(seconds=3600.0):
     async def forget(runs): pass
     async def pause(seconds): await asyncio.sleep(seconds / SPEED)
 
-    world = JobWorld(perform=perform, tell=lambda job, run: None, forget=forget, most=lambda: 100, now=now, pause=pause)
-    clock = JobClock(store(), world)
+    ports = ClockPorts(
+        perform=perform, tell=lambda job, run: None, forget=forget, most=lambda: 100, now=now, pause=pause
+    )
+    clock = JobClock(store(), ports)
     clock.start()
     watching = asyncio.create_task(watch())
     await asyncio.sleep(seconds)

@@ -23,7 +23,7 @@ _OPENS = re.compile(
     r"AsyncClient\(|urlopen\(|http\.client|open_connection\(|create_connection\(|websockets\.\w*connect"
 )
 # to a gateway of this user, to servers of models on loopback that the doctor looks for
-_NOT_OUT = {"backends/gateway.py", "client.py", "doors/cli/_far.py", "doors/cli/_doctor_models.py"}
+_NOT_OUT = {"backends/gateway.py", "client.py", "doors/cli/_remote.py", "doors/cli/_doctor_models.py"}
 
 
 def test_nobody_else_opens_connections() -> None:

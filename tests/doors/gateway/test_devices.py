@@ -28,7 +28,7 @@ from toolcrib.backends.stores.sqlite import SqliteFile
 from toolcrib.define.caller import OWNER
 from toolcrib.define.device import device_payload
 from toolcrib.define.errors import CribError
-from toolcrib.doors.cli._far import read_token
+from toolcrib.doors.cli._remote import read_token
 from toolcrib.doors.gateway.credentials import Credentials, Failures, client_address
 from toolcrib.services.audit import Audit
 

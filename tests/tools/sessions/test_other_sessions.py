@@ -11,7 +11,7 @@ from toolcrib import Caller, Sender, ToolError
 from toolcrib.app import Crib
 from toolcrib.define.event import TurnFinished
 from toolcrib.define.turn import TurnRequest
-from toolcrib.services.chat_run import Past
+from toolcrib.services.chat_run import FinishedRun
 from toolcrib.services.session_send import SessionSend
 
 pytestmark = pytest.mark.anyio
@@ -68,9 +68,9 @@ class _Overheard:
     def __init__(self) -> None:
         self.asked: list[Caller] = []
 
-    async def begin(self, caller: Caller, request: TurnRequest, key: str) -> Past:
+    async def begin(self, caller: Caller, request: TurnRequest, key: str) -> FinishedRun:
         self.asked.append(request.caller)
-        return Past(TurnFinished("error", sentence="overheard"))
+        return FinishedRun(TurnFinished("error", sentence="overheard"))
 
 
 async def test_the_answer_has_no_more_rights_than_who_asks(tmp_path: Path) -> None:

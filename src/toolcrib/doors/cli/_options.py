@@ -18,8 +18,8 @@ from toolcrib.define.errors import CribError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.lazy import regex
 
-from ._far import find_answering
 from ._log import keep_log, state_folder
+from ._remote import find_answering
 
 if TYPE_CHECKING:  # a command that goes through a gateway loads nothing of this
     from toolcrib.app import Crib

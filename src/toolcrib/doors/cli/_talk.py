@@ -20,9 +20,9 @@ from toolcrib.define.gateway import ServiceAsk
 from toolcrib.define.session import agent_from_key, check_key
 from toolcrib.tools._media import fit_any_picture
 
-from ._far import find_answering
 from ._options import CallerOptions, caller_from_options, crib_from_options
-from .approvals import FarQuestions, QuestionDesk
+from ._remote import find_answering
+from .approvals import ApprovalPrompts, RemoteApprovals
 
 _PICTURE_BYTES = 50 * 1024 * 1024
 _ALLOWED = ("agent", "model")  # options about a caller that a gateway is asked with
@@ -69,9 +69,9 @@ class Talk:
         return isinstance(self._opened, Crib) or self._opened.is_connected
 
     @property
-    def questions(self) -> QuestionDesk:
+    def questions(self) -> ApprovalPrompts:
         """Who asks people about calls."""
-        return self._opened.approvals if isinstance(self._opened, Crib) else FarQuestions(self._opened)
+        return self._opened.approvals if isinstance(self._opened, Crib) else RemoteApprovals(self._opened)
 
     async def ask(self, caller: Caller, method: str, params: Mapping[str, Any]) -> Any:
         """Ask a service for a caller; a gateway takes everybody for whom their token says."""

@@ -149,7 +149,7 @@ def _send_answer(options: JsonOptions, params: Mapping[str, Any]) -> int:
 # the terminal as a door
 
 
-class QuestionDesk(Protocol):
+class ApprovalPrompts(Protocol):
     """Where questions come from and answers go to: the approvals of a crib, or those of a gateway."""
 
     def on_question(self, listener: QuestionListener, /) -> Callable[[], None]: ...
@@ -157,7 +157,7 @@ class QuestionDesk(Protocol):
     def answer(self) -> Callable[..., Awaitable[Any]]: ...
 
 
-class FarQuestions:
+class RemoteApprovals:
     """The questions of a gateway, as far as they are for who is connected to it."""
 
     def __init__(self, gateway: "GatewayClient") -> None:
@@ -207,7 +207,7 @@ class FarQuestions:
 
 @asynccontextmanager
 async def ask_at_terminal(
-    approvals: QuestionDesk, ask: _Ask | None = None, say: Say | None = None
+    approvals: ApprovalPrompts, ask: _Ask | None = None, say: Say | None = None
 ) -> AsyncIterator[None]:
     """Attach this terminal: while it lasts, the person here is shown every question, one after another.
 
@@ -226,7 +226,7 @@ async def ask_at_terminal(
 class _TerminalPrompter:
     """Puts questions to the person at the terminal; what is settled elsewhere needs no answer here any more."""
 
-    def __init__(self, approvals: QuestionDesk, ask: _Ask, say: Say) -> None:
+    def __init__(self, approvals: ApprovalPrompts, ask: _Ask, say: Say) -> None:
         self._approvals, self._ask, self._say = approvals, ask, say
         self._line: asyncio.Queue[Question] = asyncio.Queue()
         self._settled: dict[str, asyncio.Future[State]] = {}  # the questions that were heard and not dealt with yet

@@ -10,7 +10,6 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.names import nearest
 from toolcrib.define.schedule import parse_time
 
-from ._far import find_gateway
 from ._format import format_time, print_json, print_table
 from ._options import (
     ABOUT_NOBODY,
@@ -21,6 +20,7 @@ from ._options import (
     require_tool,
     service_options,
 )
+from ._remote import find_gateway
 from .approvals import seconds_from
 
 _MINUTE = "%Y-%m-%d %H:%M:%S"

@@ -34,10 +34,10 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.threads import in_thread
 
 from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models
-from ._far import TOKEN_FILE, is_answering, read_address
 from ._format import print_json
 from ._log import state_folder
 from ._options import JsonOptions, crib_from_options, json_options, show_examples
+from ._remote import TOKEN_FILE, is_answering, read_address
 
 _COLOURS: dict[HealthState, str] = {"ok": "green", "missing": "yellow", "broken": "red"}
 _PROBE_SECONDS, _RECORD_SECONDS = 4.0, 2.0

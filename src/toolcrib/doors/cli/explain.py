@@ -18,10 +18,9 @@ from toolcrib.define.verdict import Decision, Verdict
 from toolcrib.define.web import WayOut
 from toolcrib.policy.explain import COLUMNS, explain_rows, explain_sentence
 from toolcrib.policy.resolve import mark_terminal_owner
-from toolcrib.services.standing import Asked
+from toolcrib.services.effective import Asked
 from toolcrib.services.toolbox import describe_tool
 
-from ._far import find_answering
 from ._format import format_time, print_json, print_table
 from ._log import state_folder
 from ._options import (
@@ -36,6 +35,7 @@ from ._options import (
     service_options,
     tools_option,
 )
+from ._remote import find_answering
 from .cron import ask_about_job
 
 if TYPE_CHECKING:

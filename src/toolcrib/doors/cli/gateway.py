@@ -20,16 +20,6 @@ from toolcrib.config.values import is_address, is_local
 from toolcrib.define.errors import CribError, NoAnswerError
 
 from . import EXIT_INTERRUPTED
-from ._far import (
-    TOKEN_FILE,
-    GatewayAddress,
-    find_gateway,
-    is_answering,
-    make_token,
-    read_address,
-    read_token,
-    write_address,
-)
 from ._format import print_json
 from ._log import keep_log, open_log, state_folder
 from ._options import (
@@ -42,6 +32,16 @@ from ._options import (
     load_from_options,
     service_options,
     show_examples,
+)
+from ._remote import (
+    TOKEN_FILE,
+    GatewayAddress,
+    find_gateway,
+    is_answering,
+    make_token,
+    read_address,
+    read_token,
+    write_address,
 )
 from ._unit import install_unit, remove_unit, render_unit, unit_path
 

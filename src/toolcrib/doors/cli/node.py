@@ -13,9 +13,9 @@ import click
 from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayError
 
 from . import EXIT_INTERRUPTED
-from ._far import find_gateway
 from ._log import state_folder
 from ._options import ConfigOptions, config_options, crib_from_options, is_attended, show_examples
+from ._remote import find_gateway
 from .approvals import ask_at_terminal
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import orjson
 from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 
-from ._far import describe_missing, find_answering, show_words
 from ._format import print_json, print_table
 from ._options import (
     CallerOptions,
@@ -26,6 +25,7 @@ from ._options import (
     require_tool,
     service_options,
 )
+from ._remote import describe_missing, find_answering, show_words
 
 _CALL = """\b
 Examples:
@@ -127,10 +127,10 @@ def _call_far(name: str, args: dict[str, Any], options: CallerOptions, *, attend
 
     import asyncio  # noqa: PLC0415  as below
 
-    from .approvals import FarQuestions, ask_at_terminal  # noqa: PLC0415
+    from .approvals import RemoteApprovals, ask_at_terminal  # noqa: PLC0415
 
     async def call() -> dict[str, Any]:
-        async with gateway.client() as client, ask_at_terminal(FarQuestions(client)):
+        async with gateway.client() as client, ask_at_terminal(RemoteApprovals(client)):
             return await client.call(name, args, session=session)
 
     try:

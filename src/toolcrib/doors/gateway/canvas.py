@@ -256,11 +256,8 @@ def _add_bridge(page: bytes) -> bytes:
     found = _DOCTYPE.match(text)
     at = found.end() if found else 0
     # to a script it is the same word, to the parser of pages none: a frame with a page in it would have WebRTC
-    return f"{text[:at]}{_BRIDGE}{_SRCDOC.sub(_escape, text[at:])}".encode()
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"{found[1]}\\u{ord(found[2]):04x}{found[3]}"
+    rest = _SRCDOC.sub(lambda match: f"{match[1]}\\u{ord(match[2]):04x}{match[3]}", text[at:])
+    return f"{text[:at]}{_BRIDGE}{rest}".encode()
 
 
 def _refuse(status: int, words: str) -> tuple[int, dict[str, str], bytes]:

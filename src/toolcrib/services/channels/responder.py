@@ -27,12 +27,12 @@ from toolcrib.lazy import dataclass, regex
 from toolcrib.policy.explain import verdict_json
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
-from toolcrib.services.chat_run import Past
+from toolcrib.services.chat_run import FinishedRun
+from toolcrib.services.effective import EffectiveVerdicts
 from toolcrib.services.feature import TurnCore
 from toolcrib.services.revocation import Revocations
-from toolcrib.services.session_desk import SessionDesk
+from toolcrib.services.session_commands import SessionCommands
 from toolcrib.services.sessions import Sessions
-from toolcrib.services.standing import CurrentVerdicts
 
 from .admission import Admission
 from .asking import OWNER_IS_ASKED, ChatQuestions, is_button
@@ -71,7 +71,7 @@ class ChannelResponder:
         self._store = core.stores.messages
         self._chats, self._approvals = core.find(Chats), core.find(Approvals)
         self._revocations = core.find(Revocations)
-        self._desk, self._sessions = core.find(SessionDesk), core.find(Sessions)
+        self._desk, self._sessions = core.find(SessionCommands), core.find(Sessions)
         self.invitations: dict[tuple[str, str], tuple[str, str]] = {}  # by channel and chat: who, and why it waits
         self._knocks: dict[str, float] = {}  # by channel: when an owner was last told of strangers
         self.places: dict[str, ChatPlace] = {}  # by session: where it was last written from
@@ -201,7 +201,7 @@ class ChannelResponder:
         message, why = await self._write_message(name, channel, caller, kept.message), ""
         for key in (f"heard-{kept.number}", f"heard-{kept.number}-again"):
             begun = await self._chats.begin(caller, TurnRequest(message=message, caller=caller), key)
-            if not isinstance(begun, Past):
+            if not isinstance(begun, FinishedRun):
                 end = await self._chats.wait_for_end(begun[0])
                 return end.text if end is not None else f"That did not work: {begun[0].error()}"
             if begun.end.reason == "done":
@@ -274,7 +274,7 @@ class ChannelResponder:
         if verdict is None:
             return f"there is no tool {strip_to_line(rest)[:_NAME_CHARS]!r}" if rest else "say which: /why TOOL"
         report = {"tools": [verdict_json(verdict, tools[verdict.tool])]}
-        row = (await self._core.find(CurrentVerdicts).apply(belt.caller, report, tools))["tools"][0]
+        row = (await self._core.find(EffectiveVerdicts).apply(belt.caller, report, tools))["tools"][0]
         remedy = f"; {row['remedy']}" if row["remedy"] and self._core.is_owner(caller) else ""
         return f"{verdict.tool}: {row['decision']}. {row['reason']}{remedy}"
 

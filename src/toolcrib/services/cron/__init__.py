@@ -45,18 +45,18 @@ from toolcrib.policy.explain import caller_json, verdict_json
 from toolcrib.policy.resolve import agent_of, later_caller, resolve
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats
-from toolcrib.services.chat_run import ChatRun, Past
+from toolcrib.services.chat_run import ChatRun, FinishedRun
+from toolcrib.services.effective import EffectiveVerdicts
 from toolcrib.services.feature import Feature, TurnCore
-from toolcrib.services.standing import CurrentVerdicts
 from toolcrib.services.subagents.service import parse_effort
 from toolcrib.threads import in_thread
 
 from . import slots
-from .beat import Beats, describe_beat, is_beat
-from .clock import JobClock, JobWorld
+from .clock import ClockPorts, JobClock
 from .deliver import Delivery
+from .heartbeat import Heartbeats, describe_heartbeat, is_heartbeat
 from .slots import RunEnd
-from .work import JobWork, bounds_of, caller_of, session_of, turn_session_of, work_in
+from .work import JobRunner, bounds_of, caller_of, session_of, turn_session_of, work_in
 from .written import JobQuery, find_local_zone, merge, no_job, pick_id
 
 log = logging.getLogger("toolcrib")
@@ -78,7 +78,7 @@ def mount(
     core: TurnCore,
     now: Callable[[], float] = time.time,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    works: Callable[[TurnCore], JobWork] = work_in,
+    works: Callable[[TurnCore], JobRunner] = work_in,
 ) -> Feature:
     """Mount the jobs. Their clock does not start with a crib: a gateway starts it, or whoever says `cron.start()`."""
     service = Cron(core, works(core), now, pause)
@@ -89,13 +89,13 @@ class Cron:
     """The jobs of one crib."""
 
     def __init__(
-        self, core: TurnCore, work: JobWork, now: Callable[[], float], pause: Callable[[float], Awaitable[None]]
+        self, core: TurnCore, work: JobRunner, now: Callable[[], float], pause: Callable[[float], Awaitable[None]]
     ) -> None:
         self._core, self._bus, self._chats = core, core.find(Bus), core.find(Chats)
         self._delivery = Delivery(core)
         self._answering = set[asyncio.Task[None]]()
         self._store: JobStore = core.stores.jobs
-        world = JobWorld(
+        world = ClockPorts(
             perform=self._perform,
             tell=self._tell,
             tell_gone=lambda job: self._publish(job, {"action": "removed"}),
@@ -109,7 +109,7 @@ class Cron:
             pause=pause,
         )
         self.clock = JobClock(self._store, world)
-        self.beats = Beats(core, self.clock, self._delivery)
+        self.beats = Heartbeats(core, self.clock, self._delivery)
         self._work = replace(work, look=self.beats.look)
         self._left = list[tuple[Job, JobRun]]()
 
@@ -317,7 +317,7 @@ class Cron:
         rows = [verdict_json(belt.verdicts[name], tools[name]) for name in ([tool] if tool else tools)]
         report = {"caller": caller_json(resolve(self._core.policy, who)), "job": job.id, "tools": rows}
         report |= {"steps": [asdict(step) for step in belt.steps(tool)]} if tool else {}
-        return await self._core.find(CurrentVerdicts).apply(who, report, tools)
+        return await self._core.find(EffectiveVerdicts).apply(who, report, tools)
 
     @rpc("wake", clients="write", as_tool=work_of("cron", by_hand=True, action="wake"), starts_turn=True)
     async def wake(
@@ -333,7 +333,7 @@ class Cron:
         if mode == "now":
             request = TurnRequest(message=message, caller=later_caller(caller, home))
             begun = await self._chats.begin(caller, request, token_hex(8))
-            if not isinstance(begun, Past):
+            if not isinstance(begun, FinishedRun):
                 task = asyncio.create_task(
                     self._tell_answer(request.caller, begun[0], self._delivery.find_place(caller))
                 )
@@ -358,7 +358,7 @@ class Cron:
         return [job for job in await self._list() if self._is_theirs(caller, job)]
 
     async def _list(self) -> list[Job]:
-        return [job for job in await self._store.list_all() if not is_beat(job)]
+        return [job for job in await self._store.list_all() if not is_heartbeat(job)]
 
     def _is_theirs(self, caller: Caller, job: Job) -> bool:
         return not caller.parents and self._core.is_theirs(caller, job.author)
@@ -421,7 +421,7 @@ class Cron:
     # the work itself
 
     async def _perform(self, job: Job, run: JobRun) -> RunEnd:
-        return await (self.beats if is_beat(job) else self._work).perform(job, run)
+        return await (self.beats if is_heartbeat(job) else self._work).perform(job, run)
 
     def _most(self) -> int:
         settings = self._core.config.cron
@@ -483,9 +483,9 @@ class Cron:
 
     def _tell(self, job: Job, run: JobRun) -> None:
         """Tell of a run that begins or has ended."""
-        if is_beat(job):
+        if is_heartbeat(job):
             if run.status != "running":
-                self._bus.publish("heartbeat", describe_beat(run), job.home)
+                self._bus.publish("heartbeat", describe_heartbeat(run), job.home)
             return
         if run.status == "running":
             self._publish(job, {"action": "started", "runAtMs": run.began_ms})

@@ -32,7 +32,7 @@ Perform = Callable[[Job, JobRun], Awaitable[RunEnd]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobWorld:
+class ClockPorts:
     """What the clock is told by and tells: the time in seconds, how to wait, and what is done for a job.
 
     `perform` does it, and `tell` hears of every run that begins and ends, `tell_gone` of a job that goes behind its
@@ -58,7 +58,7 @@ class JobWorld:
 class JobClock:
     """Runs the jobs of one store. Without `start` it runs what it is asked to, and nothing by itself."""
 
-    def __init__(self, store: JobStore, world: JobWorld) -> None:
+    def __init__(self, store: JobStore, world: ClockPorts) -> None:
         self._store, self._world = store, world
         self._poked, self._claiming = asyncio.Event(), asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None

@@ -78,7 +78,8 @@ def claim(job: Job, now_ms: int, run: str) -> tuple[Job, int | None]:
     else:
         base = _base(job, now_ms)
         slot = last_slot(_slots(job), base, now_ms)
-        if slot is None or _is_spent(state, slot):
+        spent = state.spent
+        if slot is None or slot <= spent[0][0] or any(first <= slot <= last for first, last in spent):
             return plan(job, now_ms), None
         job = replace(job, state=_spend(job, slot))
         if job.spec.catch_up is False and now_ms - slot > _LATE_MS:
@@ -160,10 +161,6 @@ def _next_unspent(job: Job, after_ms: int) -> int | None:
             return slot
         after = max(ends)
     return None
-
-
-def _is_spent(state: JobState, slot: int) -> bool:
-    return slot <= state.spent[0][0] or any(first <= slot <= last for first, last in state.spent)
 
 
 def _spend(job: Job, slot: int) -> JobState:

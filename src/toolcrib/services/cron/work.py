@@ -18,7 +18,7 @@ from toolcrib.lazy import dataclass
 from toolcrib.policy.resolve import agent_of, later_caller
 from toolcrib.services.channels import Channels
 from toolcrib.services.chat import Chats
-from toolcrib.services.chat_run import Past
+from toolcrib.services.chat_run import FinishedRun
 from toolcrib.services.feature import TurnCore
 from toolcrib.services.revocation import Revocations
 from toolcrib.services.subagents.runs import outside_source
@@ -30,13 +30,13 @@ from .slots import RunEnd
 _SUMMARY_CHARS, _FULL_CHARS = 2_000, 8_000  # of what the main session is told
 
 
-def work_in(core: TurnCore) -> "JobWork":
+def work_in(core: TurnCore) -> "JobRunner":
     """Return what does the work of jobs in a crib."""
     chats, delivery = core.find(Chats), Delivery(core)
 
     async def take_turn(request: TurnRequest, run: str, seconds: int | None) -> RunEnd:
         begun = await chats.begin(request.caller, request, run)
-        if isinstance(begun, Past):  # only by a run of this very id
+        if isinstance(begun, FinishedRun):  # only by a run of this very id
             return RunEnd("error", error=begun.error or "it ran before")
         going, _ = begun
         try:
@@ -59,7 +59,7 @@ def work_in(core: TurnCore) -> "JobWork":
         return await delivery.say(later_caller(job.author, job.home), job.spec.payload, job.place, message)
 
     explain = core.find(Revocations).explain
-    return JobWork(take_turn, core.host.tell, core.models.named, explain, read_outside, deliver)
+    return JobRunner(take_turn, core.host.tell, core.models.named, explain, read_outside, deliver)
 
 
 async def _say_nothing(*_: object) -> str:
@@ -67,7 +67,7 @@ async def _say_nothing(*_: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class JobWork:
+class JobRunner:
     """Does what jobs are for. `take_turn` has a turn taken, and returns how it ended; `tell` says a session something.
 
     `named` gives the model that a word stands for; `explain_refusal` why an author may ask for nothing any more;

@@ -276,7 +276,7 @@ _QUOTED_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearestLine:
     """The first line that differs in the nearest passage: its number from 1, as it is, and as it was asked for."""
 
     line: int
@@ -287,7 +287,7 @@ class Near:
         return f"the nearest is line {self.line}, {quote_line(self.text)}"
 
 
-def find_nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> Near | None:
+def find_nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> NearestLine | None:
     """Return where the asked-for lines nearly stand, at or behind line `first` (from 0); None when nothing is like it.
 
     Lines that are there vote for the place of the passage; without any, the line that shares most words is told.
@@ -306,8 +306,8 @@ def find_nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> 
     for number, plain in wanted.items():
         if not 0 <= index + number < len(seen) or seen[index + number] != plain:
             line = min(max(index + number, 0), len(seen) - 1)
-            return Near(first + line + 1, lines[first + line], asked[number])
-    return Near(first + index + 1, lines[first + index], asked[0])
+            return NearestLine(first + line + 1, lines[first + line], asked[number])
+    return NearestLine(first + index + 1, lines[first + index], asked[0])
 
 
 def _vote(seen: Sequence[str], wanted: dict[int, str]) -> int | None:

@@ -60,10 +60,10 @@ class SessionPatch:
 
 def mount(core: TurnCore) -> Feature:
     """Mount what the gateway tells of sessions."""
-    return Feature(services=(SessionDesk(core.stores.sessions, core.find(Sessions)),))
+    return Feature(services=(SessionCommands(core.stores.sessions, core.find(Sessions)),))
 
 
-class SessionDesk:
+class SessionCommands:
     """The sessions of a crib, for clients of the gateway. Who may see which is decided by `Sessions`."""
 
     def __init__(self, store: SessionStore, sessions: Sessions) -> None:

@@ -30,7 +30,7 @@ _Row = dict[str, Any]
 
 def mount(core: Core) -> Feature:
     """Mount what explain asks besides the rules."""
-    return Feature(services=(CurrentVerdicts(core.find(Approvals), core.find(Quotas)),))
+    return Feature(services=(EffectiveVerdicts(core.find(Approvals), core.find(Quotas)),))
 
 
 class ToolCatalog(Protocol):
@@ -83,7 +83,7 @@ class Asked(NamedTuple):
     judge: Callable[[Verdict], Verdict] = lambda verdict: verdict
 
 
-class CurrentVerdicts:
+class EffectiveVerdicts:
     """Says what becomes of verdicts by what was granted and counted; a denial stays one."""
 
     def __init__(self, approvals: Approvals, quotas: Quotas) -> None:
@@ -134,7 +134,7 @@ class CurrentVerdicts:
             if tool.name in tainted:
                 about_it = []
             elif called is not None:
-                is_line = self._approvals.lends_words(tool.name)
+                is_line = self._approvals.grants_prefix(tool.name)
                 about_it = [] if is_line else [each for each in about_it if await _is_answered(each, tool, called)]
             _apply_grants(each, about_it, is_one_call=called is not None)
             await self._judge_quotas(caller, each, tool)

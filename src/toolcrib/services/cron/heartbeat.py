@@ -44,7 +44,7 @@ _PREVIEW_CHARS = 200
 _BOUNDS = (Layer("job", "heartbeat", Rule()),)  # it takes nothing away, but starts nothing that outlives the copy
 
 
-def is_beat(job: Job) -> bool:
+def is_heartbeat(job: Job) -> bool:
     """Tell whether a job is the heartbeat of an agent."""
     return job.id.startswith(_PREFIX)
 
@@ -54,7 +54,7 @@ def is_silent(text: str) -> bool:
     return _SILENT.fullmatch(text) is not None
 
 
-class Beats:
+class Heartbeats:
     """The heartbeats of one crib's agents."""
 
     def __init__(self, core: TurnCore, clock: JobClock, delivery: Delivery) -> None:
@@ -69,7 +69,7 @@ class Beats:
         runs = [run for job in jobs for run in await self._store.runs(job.id, most=2) if run.ended_ms is not None]
         if not runs:
             return None
-        report = describe_beat(max(runs, key=lambda run: run.ended_ms or 0))
+        report = describe_heartbeat(max(runs, key=lambda run: run.ended_ms or 0))
         return {**report, "source": "heartbeat"} if "preview" in report else report
 
     @rpc("set-heartbeats", clients="admin")
@@ -117,7 +117,7 @@ class Beats:
         await self._store.change(id, step)
 
     async def _list(self) -> list[Job]:
-        return [job for job in await self._store.list_all() if is_beat(job)]
+        return [job for job in await self._store.list_all() if is_heartbeat(job)]
 
     async def look(self, job: Job) -> None:
         """Have the agent of a job look at once at what its session was told, where it has a heartbeat there."""
@@ -168,7 +168,7 @@ class Beats:
         return RunEnd("error", end.text, f"it was not delivered: {why}") if why else RunEnd("ok", end.text)
 
 
-def describe_beat(run: JobRun) -> dict[str, Any]:
+def describe_heartbeat(run: JobRun) -> dict[str, Any]:
     """Return what came of a beat, as the protocol tells it."""
     ended = run.ended_ms or run.began_ms
     how = {"ok": "sent" if run.summary else "ok-token", "skipped": "skipped"}.get(run.status, "failed")
