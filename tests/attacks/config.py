@@ -19,7 +19,7 @@ from toolcrib.doors.gateway.credentials import Credentials
 from toolcrib.doors.gateway.server import GatewayServer
 from toolcrib.policy.lint import Finding
 
-from . import Outcome, broken, config_saves, kept
+from . import Outcome, UnknownWordError, broken, config_saves, kept
 from .jobs import judge_job
 from .lateness import Stopwatch
 from .policy import neutral
@@ -93,7 +93,7 @@ def _file(root: Path, asked: Json, profiles: Json) -> tuple[Path, Mapping[str, s
     elif asked.get("path_is") in ("absent", "missing"):
         pass
     elif "path_is" in asked:
-        raise AssertionError(f"the adapter does not know how a path is {asked['path_is']}")
+        raise UnknownWordError(f"a path that is {asked['path_is']}")
     else:
         value = asked.get("object", {})
         merged = _merged(profiles["good"], value) if asked.get("merge", "object" not in asked) else value

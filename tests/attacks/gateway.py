@@ -21,7 +21,7 @@ from toolcrib.doors.gateway.credentials import Credentials
 from toolcrib.doors.gateway.server import GatewayLimits, GatewayServer
 from toolcrib.doors.listener import listen_on
 
-from . import LATER, Outcome, broken, kept
+from . import LATER, Outcome, UnknownWordError, broken, kept
 from .gateway_musts import ELSEWHERE, MUST, Far, Play
 from .gateway_wire import SECONDS, Peer, bytes_of, head_of, reach, shake_hands, statuses_in, upgrade
 from .lateness import Stopwatch
@@ -147,7 +147,7 @@ def _fill_in(play: Play, value: Any) -> Any:
     for each in play.profile.get("devices", ()):
         tokens["node" if each.get("role") == "node" else "write"] = each["token"]
     if (token := tokens.get(who)) is None:
-        raise AssertionError(f"the adapter does not know {value}")
+        raise UnknownWordError(str(value))
     params: Json = {"minProtocol": 3, "maxProtocol": 3, "client": _CLIENT, "auth": {"token": token}}
     if who == "node":
         nodes = (each for each in play.profile["devices"] if each.get("role") == "node")
@@ -380,7 +380,7 @@ def _complaints(play: Play, must: Json, addresses: list[str]) -> Iterator[str]:
         elif key == "treated_local" and any(_is_local(each) for each in addresses) is not wanted:
             yield f"it is taken for one at {addresses}"
         elif key not in MUST and key not in ELSEWHERE:
-            raise AssertionError(f"the adapter does not know must.{key}")
+            raise UnknownWordError(f"must.{key}")
     answered = {id: each for peer in peers for id, each in peer.answers.items() if peer.asked.get(id) != "connect"}
     if last.hello is None and (must.get("answered") or must.get("answered_all")) and not answered:
         yield f"nobody was let in: {play.reasons[-1:]}"

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import UnknownWordError
+
 Json = Mapping[str, Any]
 
 SECONDS = 60.0  # to wait for what must come, on a machine that has other work as well
@@ -220,7 +222,7 @@ def bytes_of(step: Json) -> Iterator[bytes]:
         case {"close": code}:
             yield frame_of(_CLOSE, struct.pack("!H", int(code)))
         case _:
-            raise AssertionError(f"the adapter does not know the step {sorted(step)}")
+            raise UnknownWordError(f"the step {sorted(step)}")
 
 
 def _fragments(parts: Sequence[bytes]) -> Iterator[bytes]:
@@ -243,7 +245,7 @@ def _made(how: Json) -> str:
             return f'{{"type":"req","id":"{how.get("id", "gen")}","method":"status","params":{{{keys}}}}}'
         case {"bytes": size}:
             return "a" * int(size)
-    raise AssertionError(f"the adapter does not know how to make {sorted(how)}")
+    raise UnknownWordError(f"what is made by {sorted(how)}")
 
 
 def statuses_in(heard: bytes) -> list[int]:

@@ -34,7 +34,7 @@ from toolcrib.registry.catalog import Catalog
 from toolcrib.registry.sources import Offer, collect_catalog
 from toolcrib.tools import SHELF
 
-from . import Outcome, alternatives, broken, kept, subagents, ways
+from . import Outcome, UnknownWordError, alternatives, broken, kept, subagents, ways
 
 Json = dict[str, Any]
 
@@ -61,7 +61,7 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return _called(setup, asked, profile, case["must"])
         case "list":
             return _listed(setup, profile, case["must"])
-    raise AssertionError(f"the adapter does not know the op {asked['op']}")
+    raise UnknownWordError(f"the op {asked['op']}")
 
 
 def _listed(setup: Json, profile: Json, must: Json) -> Outcome:
@@ -377,7 +377,7 @@ def _caller_through(setup: Json, asked: Json) -> Caller:
         case None | "client_tool" | "http_invoke" | "mcp_loopback" | "model" | "node" | "slash_skill":
             pass  # whoever calls that way calls as who they are
         case other:
-            raise AssertionError(f"the adapter does not know the way {other}")
+            raise UnknownWordError(f"the way {other}")
     return mark_terminal_owner(caller)
 
 

@@ -18,6 +18,7 @@ from toolcrib.tools import SHELF
 
 from . import (
     Outcome,
+    UnknownWordError,
     archives,
     broken,
     jobs,
@@ -82,7 +83,7 @@ def judge(case: Json, profiles: Json) -> Outcome:
             return resources.judge(dict(case), dict(profiles))
         case None, tool if tool in resources_files.TOOLS:
             return resources_files.judge(case, profiles)
-    raise AssertionError(f"the adapter does not know {asked.get('op') or asked.get('tool')}")
+    raise UnknownWordError(str(asked.get("op") or asked.get("tool")))
 
 
 def _streamed(case: Json) -> Outcome:
@@ -191,7 +192,7 @@ def _act(how: Json) -> Any:
         return _many_words(how["deltas"], how["bytes_each"])
     if "stall_s" in how:
         return _stalling(how["stall_s"])
-    raise AssertionError(f"no stream is known that is made like {dict(how)}")
+    raise UnknownWordError(f"a stream that is made by {sorted(how)}")
 
 
 def _stalling(seconds: float) -> Any:

@@ -9,7 +9,8 @@ adapters live in the modules named here; a file without a module is only counted
                                        SAME: dict[str, Callable[[Case, Any], str]]    another comparison, "" is same
     a module for an attack file has    judge(case: dict, profiles: dict) -> Outcome
 
-An adapter takes the recorded arguments and returns our answer in the recorded shape, or raises one of our errors.
+An adapter takes the recorded arguments and returns our answer in the recorded shape, or raises one of our errors. Where
+that is another answer than the recorded one, `answers/<file>.json` has it, approved with its reason.
 """
 
 MODULES: dict[str, tuple[str, ...]] = {

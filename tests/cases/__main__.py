@@ -1,12 +1,15 @@
-"""`python -m tests.cases`: run every recorded case and print what became of it."""
+"""`python -m tests.cases`: run every recorded case and print what became of it, or approve what differs."""
 
 import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TextIO
 
-from .judge import Find, find_adapter, read, run
+from .answers import check_reason
+from .approve import Approval
+from .judge import PROCESSES, Find, Known, Run, find_adapter, read, run
 from .load import BadInputError, Folders, folders_from_environment
 from .report import ascii_text, document, lines
 
@@ -15,8 +18,12 @@ def main(arguments: Sequence[str], folders: Folders, out: TextIO, find: Find = f
     """Run the cases and write the report; 0 good, 1 something fails, 2 the run cannot start."""
     options = _options().parse_args(arguments)
     try:
-        cases, rows = read(folders)
-    except BadInputError as error:
+        if options.because:
+            check_reason(options.because)
+        if options.approve and folders.is_foreign:
+            raise BadInputError("answers are approved for the cases in this tree, not for those of another folder")
+        cases, known = read(folders)
+    except (BadInputError, ValueError) as error:
         out.write(f"{ascii_text(str(error))}\n")
         return 2
     file = options.file.removesuffix(".json")
@@ -24,10 +31,23 @@ def main(arguments: Sequence[str], folders: Folders, out: TextIO, find: Find = f
     if not chosen:
         out.write(f"no case of file {options.file or '*'} and function {options.fn or '*'}\n")
         return 2
-    outcome = run(chosen, rows, folders, find)
+    outcome = run(chosen, known, find, options.processes)
+    if not folders.is_foreign:
+        outcome = replace(outcome, without_case=known.answers.without_case(cases))
+    if options.approve:
+        return _approve(outcome, known, folders, options.because, out)
     report = [document(outcome)] if options.json else lines(outcome, verbose=options.verbose)
     out.writelines(f"{line}\n" for line in report)
-    return 1 if outcome.failing or outcome.problems else 0
+    return 0 if outcome.is_good else 1
+
+
+def _approve(outcome: Run, known: Known, folders: Folders, reason: str, out: TextIO) -> int:
+    approval = Approval(known.answers, reason)
+    out.writelines(f"{line}\n" for line in approval.take(outcome.findings, outcome.without_case))
+    approval.write(folders.answers)
+    if approval.left:
+        out.write(f"{approval.left} not approved\n")
+    return 1 if approval.left else 0
 
 
 def _options() -> argparse.ArgumentParser:
@@ -36,6 +56,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--fn", default="", help="only this recorded function (of attacks: this class)")
     parser.add_argument("--verbose", action="store_true", help="list the differences and the noted cases with reasons")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
+    parser.add_argument("--approve", action="store_true", help="approve what differs, and print what changed")
+    parser.add_argument("--because", default="", help="with --approve, why new differences are so: 'G2: one sentence'")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="how many run side by side")
     return parser
 
 

@@ -37,7 +37,7 @@ from toolcrib.registry.catalog import Catalog
 
 from .jump import run
 from .load import Case
-from .outcome import Refused, Same, Theirs, changes, check_keys, is_same, mentions
+from .outcome import Refused, Same, Theirs, check_keys, is_same, mentions
 from .outputs import written
 
 Json = dict[str, Any]
@@ -256,7 +256,7 @@ def _same(case: Case, ours: Any) -> str:
         reason = "ABORTED" if theirs["name"] == "AbortError" and stopped else "ERROR"
         said = theirs["thrown"] in str(ours["result"]) or reason == "ABORTED"
         return "" if ours["reason"] == reason and said else "the ends differ"
-    return ", ".join(f"{place} differs" for place in changes(ours, _recorded(case)))
+    return "" if is_same(ours, _recorded(case)) else "the runs differ"
 
 
 def _recorded(case: Case) -> Json:

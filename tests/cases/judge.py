@@ -1,4 +1,4 @@
-"""One case, judged: same, different on purpose, later, noted or failing."""
+"""One case, judged: same, different on purpose, later, noted, new or failing."""
 
 import os
 import resource
@@ -6,9 +6,8 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,58 +17,73 @@ from typing import Any, Literal
 from toolcrib.define.errors import CribError
 
 from . import MODULES
+from .answers import NOTED, Answer, Answers, Approved, answer_of, is_equal, read_answers
 from .load import HERE, Case, Folders, load, load_own
 from .outcome import (
     Absent,
     Adapter,
     Form,
     Outcome,
-    Refusal,
     Refused,
     SaidError,
     Same,
     Theirs,
+    UnknownWordError,
     answer_in,
     as_it_is,
     compare,
-    fits,
 )
-from .rows import Difference, Later, Rows, complaint, ours, problems, read_rows
+from .rows import Rows, read_rows
 from .vocabulary import find_unknown
+from .workers import in_processes
 
 WORK_SECONDS = 60.0  # of a processor, for what takes ten at most
 CASE_SECONDS = 600.0  # by the clock, for what waits: on a busy machine a minute of work takes many
-_MANY, _CHUNK, _WORKERS = 200, 10, 4
+PROCESSES = min((os.cpu_count() or 1) * 3 // 2 + 1, 4)
+_MANY, _CHUNK = 200, 10
 _TIMED = "attacks/resources"
-_kept: list[Rows] = []
 
-Verdict = Literal["same", "different", "later", "noted", "failing"]
+Verdict = Literal["same", "different", "later", "noted", "new", "failing"]
+Settling = Literal["", "approve", "drop"]
 Find = Callable[[Case], Adapter | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What cases are judged by: the approved answers, and the lists of what is later and what nothing calls."""
+
+    answers: Answers = field(default_factory=lambda: Answers({}))
+    rows: Rows = field(default_factory=Rows)
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one case, with the row that explains it."""
+    """What became of one case: our answer, what was recorded in its shape, and the answer that was approved.
+
+    `settled_by` says what `--approve` does about it: approve our answer, or drop one where ours is as recorded.
+    """
 
     case: Case
     verdict: Verdict
     why: str = ""
-    seen: Any = None
-    row: Difference | Later | None = None
+    ours: Answer | None = None
+    theirs: Any = None
+    approved: Approved | None = None
+    settled_by: Settling = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Every finding, and what is wrong with the rows themselves."""
+    """Every finding, the approved answers that no case asks for, and how many cases prove what nothing calls."""
 
     findings: Sequence[Finding]
-    problems: Sequence[str]
-    uncalled: Mapping[str, int]  # how many cases prove a function that nothing calls
+    without_case: Sequence[tuple[str, str]]
+    uncalled: Mapping[str, int]
 
     @property
-    def failing(self) -> list[Finding]:
-        """The findings that must not be."""
-        return [finding for finding in self.findings if finding.verdict == "failing"]
+    def is_good(self) -> bool:
+        """Whether every case came out as recorded, or as somebody approved."""
+        return not self.without_case and not any(each.verdict in ("new", "failing") for each in self.findings)
 
 
 def find_adapter(case: Case) -> Adapter | None:
@@ -147,109 +161,108 @@ def _worked() -> float:
 
 
 def judge(
-    case: Case, rows: Rows, find: Find = find_adapter, seconds: float = CASE_SECONDS, work: float = WORK_SECONDS
+    case: Case, known: Known, find: Find = find_adapter, seconds: float = CASE_SECONDS, work: float = WORK_SECONDS
 ) -> Finding:
     """Run one case and say what became of it; one that demands what is not so must be found out."""
-    finding = _judge(case, rows, find, (seconds, work))
+    finding = _judge(case, known, find, (seconds, work))
     if not case.fails:
         return finding
-    if finding.verdict == "failing" and case.fails in finding.why:
-        return replace(finding, verdict="same", why="")
+    if finding.verdict in ("new", "failing") and case.fails in finding.why:
+        return Finding(case, "same")
     why = f"it was to be found out ({case.fails}), and is {finding.verdict}: {finding.why}"
-    return replace(finding, verdict="failing", why=why)
+    return replace(finding, verdict="failing", why=why, settled_by="")
 
 
-def _judge(case: Case, rows: Rows, find: Find, limits: tuple[float, float]) -> Finding:
+def _judge(case: Case, known: Known, find: Find, limits: tuple[float, float]) -> Finding:
     if flaw := case.flaw or find_unknown(case):
         return Finding(case, "failing", flaw)
-    adapter = find(case)
+    adapter, is_later = find(case), known.rows.promise(case) is not None
     if adapter is None:
-        promise = rows.promise(case)
-        verdict: Verdict = "later" if promise else "failing"
-        return Finding(
-            case, verdict, f"{case.file} {case.fn} has neither an adapter nor a row in later.toml", row=promise
-        )
+        why = f"{case.file} {case.fn} has neither an adapter nor a row in later.toml"
+        return Finding(case, "later" if is_later else "failing", why)
     try:
         with _time_limit(*limits):
             outcome = adapter(case)
     except _TimeIsUp:
         return Finding(case, "failing", f"it was not done after {limits[0]:g} s, or {limits[1]:g} s of work")
+    except UnknownWordError as words:
+        return Finding(case, "failing", f"unknown word: {words}")
     except Exception as error:  # noqa: BLE001  a crash is one failing case, not the end of the run
         return Finding(case, "failing", f"crashed: {type(error).__name__}: {error}")
+    if case.file.startswith("attacks/"):
+        return _by_demand(case, outcome, is_later=is_later)
+    approved = known.answers.of(case)
+    if not outcome.ok and approved is None and is_later:
+        return Finding(case, "later", outcome.why)
     try:
-        differences = [] if outcome.later else rows.differences_in(case)
-    except Exception as error:  # noqa: BLE001  a row that cannot be evaluated is one failing case
-        return Finding(case, "failing", f"`when` of a row cannot be evaluated: {error!r}", outcome.seen)
-    if differences:
-        return _by_rows(case, outcome, differences)
-    if outcome.ok and case.is_noted and not rows.is_agreed(case, outcome.seen):
-        return Finding(case, "failing", "the recording says that a better system differs, and we do not", outcome.seen)
+        ours, theirs = answer_of(outcome), None if outcome.ok else recorded_answer(case, outcome)
+    except Exception as error:  # noqa: BLE001  an answer in no shape is one failing case
+        return Finding(case, "failing", f"our answer cannot be told: {type(error).__name__}: {error}")
+    verdict, why, settled_by = _by_answer(case, outcome, ours, approved)
+    return Finding(case, verdict, why, ours, theirs, approved, settled_by)
+
+
+def _by_demand(case: Case, outcome: Outcome, *, is_later: bool) -> Finding:
+    """Say what became of an attack: nobody can approve that it comes out otherwise than it must."""
     if outcome.ok:
-        return Finding(case, "same", seen=outcome.seen)
-    # an attack on what is built is no promise any more, whatever a row says of its kind
-    promise = rows.promise(case) if outcome.later or not case.file.startswith("attacks/") else None
-    verdict = "later" if promise else "noted" if case.is_noted else "failing"
-    return Finding(case, verdict, outcome.why, outcome.seen, promise)
+        return Finding(case, "same")
+    verdict: Verdict = "later" if outcome.later and is_later else "noted" if case.is_noted else "failing"
+    return Finding(case, verdict, outcome.why, {"ours": repr(outcome.seen)})
 
 
-def run(cases: Sequence[Case], rows: Rows, folders: Folders, find: Find = find_adapter) -> Run:
-    """Judge every case and the rows; side by side in processes of their own when there are many, for most only wait."""
-    measured = load(folders) if folders.known is None else load(folders.known)
-    if find is not find_adapter or len(cases) < _MANY:
-        findings = [judge(case, rows, find) for case in cases]
+def _by_answer(case: Case, outcome: Outcome, ours: Answer, approved: Approved | None) -> tuple[Verdict, str, Settling]:
+    """Return the verdict on a recorded case, why, and what approving does about it."""
+    if outcome.ok and not case.is_noted:
+        gone = "it is as recorded, and another answer is approved"
+        return ("failing", gone, "drop") if approved else ("same", "", "")
+    if approved and not is_equal(ours, approved.answer):
+        return "failing", "ours is not the approved answer", "approve"
+    if approved:
+        verdict: Verdict = "same" if outcome.ok else "noted" if approved.because == (NOTED,) else "different"
+        return verdict, "; ".join(approved.because), ""
+    if outcome.ok:
+        return "new", "the recording says that a better system differs, and we do not", "approve"
+    return "noted" if case.is_noted else "new", outcome.why, "approve"
+
+
+def run(cases: Sequence[Case], known: Known, find: Find = find_adapter, processes: int = PROCESSES) -> Run:
+    """Judge every case; side by side in processes of their own when there are many, for most only wait."""
+    if len(cases) < _MANY:
+        findings = [judge(case, known, find) for case in cases]
     else:
-        findings = _side_by_side(cases, rows)
-    uncalled = Counter(name for case in cases if (name := rows.uncalled_by(case)))
-    return Run(findings, problems(rows, measured, folders.documents), dict(sorted(uncalled.items())))
+        findings = side_by_side(cases, lambda case: judge(case, known, find), processes)
+    uncalled = Counter(name for case in cases if (name := known.rows.uncalled_by(case)))
+    return Run(findings, [], dict(sorted(uncalled.items())))
 
 
-def _side_by_side(cases: Sequence[Case], rows: Rows) -> list[Finding]:
+def side_by_side(cases: Sequence[Case], look: Callable[[Case], Finding], processes: int) -> list[Finding]:
+    """Judge cases in processes; one that ends its process fails, and no other."""
     # what is measured by the clock goes one after another and first; the others share what is left of the machine
     timed = [at for at, case in enumerate(cases) if case.file == _TIMED]
     others = [at for at, case in enumerate(cases) if case.file != _TIMED]
-    chunks = [timed, *[others[at : at + _CHUNK] for at in range(0, len(others), _CHUNK)]]
-    with ProcessPoolExecutor(
-        min((os.cpu_count() or 1) * 3 // 2 + 1, _WORKERS), initializer=_keep, initargs=(rows,)
-    ) as pool:
-        judged = pool.map(_judge_all, [[cases[at] for at in chunk] for chunk in chunks])
-        found = {
-            at: each for chunk, told in zip(chunks, judged, strict=True) for at, each in zip(chunk, told, strict=True)
-        }
+    chunks = [timed, *(others[at : at + _CHUNK] for at in range(0, len(others), _CHUNK))]
+    for file in {case.file for case in cases}:
+        _modules(file)  # imported once, and there in every process
+
+    def dead(at: int, status: int | None) -> Finding:
+        return Finding(cases[at], "failing", f"the process that ran it ended with {status}")
+
+    found = in_processes(lambda at: look(cases[at]), list(filter(None, chunks)), processes, dead)
     return [found[at] for at in range(len(cases))]
 
 
-def _keep(rows: Rows) -> None:
-    """Keep the rows in a process that judges many times by them."""
-    _kept.append(rows)
-
-
-def _judge_all(cases: Sequence[Case]) -> list[Finding]:
-    return [judge(case, _kept[-1]) for case in cases]
-
-
-def read(folders: Folders) -> tuple[list[Case], Rows]:
-    """Read the cases and the rows of a run."""
+def read(folders: Folders) -> tuple[list[Case], Known]:
+    """Read the cases of a run, and what they are judged by."""
     own = load_own() if folders.has_own else []
-    return [*load(folders), *own], read_rows(folders.rows)
+    return [*load(folders), *own], Known(read_answers(folders.answers), read_rows(folders.answers))
 
 
-def _by_rows(case: Case, outcome: Outcome, rows: Sequence[Difference]) -> Finding:
-    row, seen, form = rows[0], outcome.seen, outcome.form
-    answer = seen if isinstance(seen, Refused | Absent) else form(seen)
-    try:
-        if row.but:
-            is_refused_alike = outcome.ok and isinstance(seen, Refused)
-            theirs = form(outcome.theirs())
-            wrong = "" if is_refused_alike else complaint(rows, case, theirs, answer, is_same=outcome.ok)
-        else:
-            asserted = ours(row, case, outcome.theirs())
-            formed = asserted if isinstance(asserted, Refusal) else form(asserted)
-            wrong = "" if fits(answer, formed) else f"the row says that ours is {asserted!r}"
-    except Exception as error:  # noqa: BLE001  a row that cannot be evaluated is one failing case
-        wrong = f"the row cannot be evaluated: {error!r}"
-    if wrong:
-        return Finding(case, "failing", wrong, seen, row)
-    return Finding(case, "same" if outcome.ok else "different", "; ".join(each.because for each in rows), seen, row)
+def recorded_answer(case: Case, outcome: Outcome) -> Any:
+    """Return what was recorded in the shape of our answer; an error as it stands there."""
+    expected = case.expected
+    if isinstance(expected, Mapping) and expected.get("ok") is False:
+        return expected
+    return outcome.form(outcome.theirs())
 
 
 @cache

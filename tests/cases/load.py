@@ -1,5 +1,6 @@
 """Where the recorded cases are, and how they are read."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,8 +10,6 @@ from typing import Any
 HERE = Path(__file__).parent
 
 _NOTED = ("BUG", "SECURITY", "GAP", "SURPRISE")
-# What a row of differences/*.toml or later.toml may not look at: it must hold for cases that nobody has seen.
-_HIDDEN = frozenset({"id", "note", "expected", "must", "why"})
 
 
 class BadInputError(Exception):
@@ -19,17 +18,13 @@ class BadInputError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where to read: recorded cases, attacks, the two tables of rows, and the documents they may quote.
-
-    `known` are the folders whose cases the authors of the rows could see; how broad a row is, is told by those.
-    """
+    """Where to read: recorded cases, attacks, and the folder with the approved answers and the lists beside them."""
 
     cases: Path = HERE / "data"
     attacks: Path = HERE.parent / "attacks" / "data"
-    rows: Path = HERE
-    documents: Path = HERE / "documents"
-    known: "Folders | None" = None
+    answers: Path = HERE
     has_own: bool = False  # whether the cases that we wrote ourselves are run, too
+    is_foreign: bool = False  # whether nobody here has seen the cases: what differs is new, and nothing is approved
 
 
 def folders_from_environment(environment: Mapping[str, str]) -> Folders:
@@ -38,9 +33,7 @@ def folders_from_environment(environment: Mapping[str, str]) -> Folders:
     cases, attacks = environment.get("TOOLCRIB_CASES"), environment.get("TOOLCRIB_ATTACKS")
     if not cases and not attacks:
         return Folders(has_own=True)
-    return Folders(
-        cases=Path(cases) if cases else own.cases, attacks=Path(attacks) if attacks else own.attacks, known=own
-    )
+    return Folders(Path(cases) if cases else own.cases, Path(attacks) if attacks else own.attacks, is_foreign=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +59,14 @@ class Case:
         return str(self.body.get("note", "")).startswith(_NOTED)
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What a row may look at besides `args`."""
-        return {key: value for key, value in self.body.items() if key not in _HIDDEN}
+    def facts(self) -> Mapping[str, Any]:
+        """The row as it was written."""
+        return self.body
+
+    @property
+    def digest(self) -> str:
+        """What tells this row from another of its id: an answer is approved for one row."""
+        return hashlib.sha256(json.dumps(self.body, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def load(folders: Folders) -> list[Case]:

@@ -1,11 +1,9 @@
 """What an adapter found out about one case, and how answers are compared."""
 
 import hashlib
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 from .load import Case
@@ -25,30 +23,26 @@ class Refused:
     message: str
 
 
+class UnknownWordError(Exception):
+    """A case uses a word that its adapter does not read; what it asks for would be left out."""
+
+
 class SaidError(Exception):
     """The product refused in these words, in a result or a list of problems, and raised nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """We have nothing of the kind, which is why no answer of the product can be shown; never the same as anything."""
+    """We have nothing of the kind, so that the product cannot be asked; never the same as what was recorded."""
 
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """What a row asserts about our answer: an error that mentions these words; `nothing` of the kind is ours."""
-
-    words: tuple[str, ...]
-    nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Whether a case came out as recorded (or an attack as it must), what was seen, and why not.
 
-    `later` says that the part of toolcrib the case is about does not exist yet; a row of later.toml must agree.
+    `later` says that the part of toolcrib the case is about does not exist yet; later.toml must agree.
     `theirs` is what was recorded, in the shape of our answer; `form` makes two answers equal that mean the same.
     """
 
@@ -68,7 +62,7 @@ LATER = Outcome(ok=False, why="not built yet", later=True)
 
 
 def kept(seen: Any = None) -> Outcome:
-    """Return the outcome of an attack case that came out as it must; `seen` is what a row may assert."""
+    """Return the outcome of an attack case that came out as it must."""
     return Outcome(ok=True, seen=seen)
 
 
@@ -90,7 +84,7 @@ def check_keys(given: Mapping[str, Any] | None, known: str, what: str) -> None:
     """
     unknown = {key for key in given or () if key not in known.split() and "abort" not in key.lower()}
     if unknown:
-        raise AssertionError(f"the adapter does not know {', '.join(sorted(unknown))} of {what}; known: {known}")
+        raise UnknownWordError(f"{', '.join(sorted(unknown))} of {what}; known: {known}")
 
 
 def is_same(ours: Any, recorded: Any) -> bool:
@@ -105,50 +99,6 @@ def is_same(ours: Any, recorded: Any) -> bool:
     if _is_list(recorded) and _is_list(ours):
         return len(ours) == len(recorded) and all(map(is_same, ours, recorded))
     return bool(ours == recorded)
-
-
-def changes(ours: Any, recorded: Any, at: str = "") -> Iterator[str]:
-    """Yield the places in which two JSON values differ; "" is all of it.
-
-    `messages.2.content` is another there, `messages.+` says that ours has more of them, `messages.-` that it has fewer.
-    """
-    if is_same(ours, recorded):
-        return
-    if isinstance(ours, Mapping) and isinstance(recorded, Mapping):
-        for key in {**recorded, **ours}:
-            place = f"{at}.{key}".removeprefix(".")
-            if key in ours and key in recorded:
-                yield from changes(ours[key], recorded[key], place)
-            else:
-                yield place
-    elif _is_list(ours) and _is_list(recorded):
-        yield from _changed_items(ours, recorded, at)
-    else:
-        yield at
-
-
-def _changed_items(ours: Sequence[Any], recorded: Sequence[Any], at: str) -> Iterator[str]:
-    theirs, mine = ([json.dumps(each, sort_keys=True, default=repr) for each in items] for items in (recorded, ours))
-    for tag, start, end, our_start, our_end in SequenceMatcher(None, theirs, mine, autojunk=False).get_opcodes():
-        if tag == "equal":
-            continue
-        in_both = min(end - start, our_end - our_start)
-        for step in range(in_both):
-            yield from changes(
-                ours[our_start + step], recorded[start + step], f"{at}.{our_start + step}".removeprefix(".")
-            )
-        if our_end - our_start > in_both:
-            yield f"{at}.+".removeprefix(".")
-        if end - start > in_both:
-            yield f"{at}.-".removeprefix(".")
-
-
-def fits(ours: Any, asserted: Any) -> bool:
-    """Tell whether our answer is what a row says it is."""
-    if isinstance(asserted, Refusal):
-        kind = Absent if asserted.nothing else Refused
-        return isinstance(ours, kind) and bool(asserted.words) and all(word in ours.message for word in asserted.words)
-    return not isinstance(ours, Refused | Absent) and is_same(ours, asserted)
 
 
 def mentions(message: str, args: Any) -> list[str]:

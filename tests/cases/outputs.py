@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from .outcome import UnknownWordError
+
 Json = dict[str, Any]
 
 _PROCESSED = " with processOutput"
@@ -32,7 +34,7 @@ def schema_of(kind: str) -> Json:
         return {"type": "string", "enum": [each.strip(" '\"") for each in kind.split("|")]}
     found = re.fullmatch(r"(\w+)(?:\s*\((.*)\))?", kind)
     if found is None or found[1] not in ("string", "number", "integer", "boolean", "array", "object"):
-        raise AssertionError(f"no output is known that is written {kind!r}")
+        raise UnknownWordError(f"the output {kind!r}")
     lowest, highest = ("minLength", "maxLength") if found[1] == "string" else ("minimum", "maximum")
     words = {"min": lowest, "max": highest}
     bounds = re.findall(r"(min|max)\s*(\d+)", found[2] or "")

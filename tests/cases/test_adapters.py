@@ -164,7 +164,7 @@ def reaches(node: ast.AST, path: Path, seen: set[tuple[Path, str]]) -> bool:
 
 
 def test_the_report_counts_what_nothing_calls() -> None:
-    cases, rows = read(Folders())
-    counted = [case for case in cases if rows.uncalled_by(case)]
+    cases, known = read(Folders())
+    counted = [case for case in cases if known.rows.uncalled_by(case)]
     assert counted
-    assert {case.file for case in counted} == {row.file for row in rows.uncalled}
+    assert {case.file for case in counted} == {row.file for row in known.rows.uncalled}

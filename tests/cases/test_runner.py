@@ -1,7 +1,9 @@
-"""The runner itself: what it calls failing, different, later and noted, and what it refuses."""
+"""The runner itself: what it calls same, different, later, noted, new and failing, and what it approves."""
 
 import io
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -13,38 +15,30 @@ from typing import Any
 import pytest
 
 from tests.cases.__main__ import main
-from tests.cases.judge import Find, judge, recorded
+from tests.cases.judge import Find, Finding, Known, judge, read, recorded, side_by_side
 from tests.cases.judge import run as judge_all
 from tests.cases.load import Case, Folders, folders_from_environment, load
-from tests.cases.outcome import LATER, Adapter, Refused, broken, changes, compare, is_same, kept
-from tests.cases.rows import Later, Rows, read_rows
-from toolcrib.adapter.arguments import parse_arguments
+from tests.cases.milder import is_milder
+from tests.cases.outcome import LATER, Adapter, Refused, UnknownWordError, broken, compare, is_same, kept
+from tests.cases.rows import Later, Rows
 from toolcrib.define.errors import ArgumentError
 
-DOUBLE = """
-[[difference]]
-file = "f"
-fn = "double"
-when = '{when}'
-ours = '{ours}'
-guarantee = "G2"
-because = "why"
-"""
+WHY = "G2: it is twice as much"
 
 
 def world(
-    folder: Path, cases: list[Any], *, differences: str = "", later: str = "", attacks: list[Any] | None = None
+    folder: Path, cases: list[Any], *, answers: str = "", later: str = "", attacks: list[Any] | None = None
 ) -> Folders:
     """Write a folder of everything a run reads."""
-    for name in ("cases", "attacks", "rows/differences", "documents"):
+    for name in ("cases", "attacks", "rows/answers"):
         (folder / name).mkdir(parents=True)
     (folder / "cases" / "f.json").write_text(json.dumps(cases))
     profiles = {"cases": attacks or [], "profiles": {"p": {"limit": 3}}}
     (folder / "attacks" / "a.json").write_text(json.dumps(profiles))
-    (folder / "rows" / "differences" / "f.toml").write_text(differences)
+    if answers:
+        (folder / "rows" / "answers" / "f.json").write_text(answers)
     (folder / "rows" / "later.toml").write_text(later)
-    (folder / "documents" / "guarantees.md").write_text("Absent means\n  unrestricted at that layer.")
-    return Folders(folder / "cases", folder / "attacks", folder / "rows", folder / "documents")
+    return Folders(folder / "cases", folder / "attacks", folder / "rows")
 
 
 def doubling(count: int, *, wrong: int = 0, **more: Any) -> list[Any]:
@@ -72,88 +66,156 @@ def case_of(expected: Any, args: Any = None) -> Case:
 def test_a_case_that_comes_out_otherwise_fails_and_is_shown(tmp_path: Path) -> None:
     code, text = run(world(tmp_path, doubling(12)), find=find(lambda args: min(2 * args["n"], 20)))
     assert code == 1
-    assert 'failing: f:double:d-11: the values differ\n  args      {"n": 11}' in text
-    assert '  expected  {"ok": true, "result": 22}\n  ours      20' in text
+    assert 'new: f:double:d-11: the values differ\n  args      {"n": 11}' in text
+    assert '  expected  {"ok": true, "result": 22}\n  ours      {"ours": 20}' in text
 
 
 def test_a_crash_fails_only_its_case(tmp_path: Path) -> None:
     code, text = run(world(tmp_path, doubling(2)), find=find(lambda args: 0 // args["n"]))
     assert code == 1
-    assert text.splitlines()[1].split() == ["f", "0", "0", "0", "0", "2"]
+    assert counts(text) == [0, 0, 0, 0, 1, 1]
     assert "d-0: crashed: ZeroDivisionError" in text
 
 
-def test_a_row_explains_a_difference_and_its_answer_is_asserted(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='args["n"] == 1', ours='2 * args["n"]')
-    code, text = run(world(tmp_path, doubling(10, wrong=2), differences=row), "--verbose")
-    assert code == 0
-    assert text.splitlines()[1].split() == ["f", "9", "1", "0", "0", "0"]
-    assert "different: f:double:d-1: why" in text
+def counts(text: str, line: int = 1) -> list[int]:
+    return [int(each) for each in text.splitlines()[line].split()[1:]]
 
 
-SQUARE = """
-[let]
-small = 'args["n"] < 3'
+def approve(folders: Folders, *more: str, find: Find = find()) -> str:
+    _, text = run(folders, "--approve", "--because", WHY, *more, find=find)
+    return text
 
-[[difference]]
-file = "f"
-fn = ["double", "triple"]
-when = 'small'
-but = ["size", "twice.*"]
-holds = 'ours["twice"][0] == 2 * recorded["twice"][0]'
-guarantee = "G2"
-because = "it is twice as much"
-sentence = "Absent means unrestricted at that layer."
-"""
+
+def test_an_approved_difference_is_one_until_our_answer_changes(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(10, wrong=3))
+    code, text = run(folders)
+    assert (code, counts(text)) == (1, [8, 0, 0, 0, 2, 0])
+    assert 'new: f:double:d-1: the values differ\n  args      {"n": 1}' in text
+    assert f'approved: f:double:d-1: {WHY}\n  -{{}}\n  +{{\n  + "ours": 2\n  +}}' in approve(folders)
+    code, text = run(folders, "--verbose")
+    assert (code, counts(text)) == (0, [8, 2, 0, 0, 0, 0])
+    assert f"different: f:double:d-1: {WHY}" in text
+    code, text = run(folders, find=find(lambda args: 3 if args["n"] == 1 else 2 * args["n"]))
+    assert (code, counts(text)) == (1, [8, 1, 0, 0, 0, 1])
+    assert "failing: f:double:d-1: ours is not the approved answer" in text
+    assert '  - "ours": 2\n  + "ours": 3' in text
+
+
+def test_a_difference_that_is_gone_fails_until_its_answer_is_dropped(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(10, wrong=2))
+    approve(folders)
+    as_recorded = find(lambda args: -1 if args["n"] == 1 else 2 * args["n"])
+    code, text = run(folders, find=as_recorded)
+    assert (code, "d-1: it is as recorded, and another answer is approved" in text) == (1, True)
+    assert "dropped: f:double:d-1: it is as recorded now" in approve(folders, find=as_recorded)
+    assert run(folders, find=as_recorded)[0] == 0
+    assert run(folders)[0] == 1
+
+
+def test_approving_tells_everything_and_writes_the_same_bytes_again(tmp_path: Path) -> None:
+    def answer(args: dict[str, Any]) -> Any:
+        return 0 // args["n"] if args["n"] < 2 else 2 * int(args["n"])
+
+    folders = world(tmp_path, doubling(4, wrong=4))
+    code, text = run(folders, "--approve", find=find(answer))
+    assert code == 1
+    assert "not approved: f:double:d-0: crashed: ZeroDivisionError" in text
+    assert "not approved: f:double:d-2: say why with --because 'G2: one sentence'" in text
+    approve(folders)
+    path = folders.answers / "answers" / "f.json"
+    written = path.read_bytes()
+    assert approve(folders) == ""
+    assert path.read_bytes() == written
+    (folders.cases / "f.json").write_text(json.dumps(doubling(3, wrong=3)))
+    assert "an answer is approved for f:d-3, and there is no such case" in run(folders)[1]
+    assert approve(folders) == "dropped: f:d-3: there is no such case\n"
+
+
+def test_an_answer_is_approved_for_one_row_and_not_for_another_of_its_id(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(3, wrong=2))
+    approve(folders)
+    assert run(folders)[0] == 0
+    (folders.cases / "f.json").write_text(json.dumps([{**row, "note": "again"} for row in doubling(3, wrong=2)]))
+    assert counts(run(folders)[1]) == [2, 0, 0, 0, 1, 0]
+
+
+def test_nothing_is_approved_for_the_cases_of_somebody_else(tmp_path: Path) -> None:
+    folders = replace(world(tmp_path, doubling(3, wrong=2)), is_foreign=True)
+    assert run(folders, "--approve", "--because", WHY)[0] == 2
+    assert not (folders.answers / "answers" / "f.json").exists()
+    assert counts(run(folders)[1]) == [2, 0, 0, 0, 1, 0]
+
+
+def test_a_reason_names_a_guarantee(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(3, wrong=2))
+    for reason in ("why", "G99: why", "G2: "):
+        assert run(folders, "--approve", "--because", reason) == (
+            2,
+            f"a reason is `G2: one sentence`, not {reason!r}\n",
+        )
+
+
+def test_an_approved_answer_has_nothing_that_is_drawn_by_lot(tmp_path: Path) -> None:
+    def marked(drawn: str, end: str = "") -> Find:
+        begin = f'<<<EXTERNAL_UNTRUSTED_CONTENT id="{drawn}">>>'
+        return find(lambda args: f'{begin}{args["n"]}<<<END_EXTERNAL_UNTRUSTED_CONTENT id="{end or drawn}">>>')
+
+    folders = world(tmp_path, doubling(3, wrong=2))
+    approve(folders, find=marked("0123456789abcdef"))
+    assert run(folders, find=marked("fedcba9876543210"))[0] == 0
+    assert run(folders, find=marked("fedcba9876543210", "0123456789abcdef"))[0] == 1
+
+
+def test_true_is_not_the_approved_one(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(3, wrong=2))
+    approve(folders, find=find(lambda args: 1 if args["n"] == 1 else 2 * args["n"]))
+    assert run(folders, find=find(lambda args: args["n"] == 1 or 2 * args["n"]))[0] == 1
+
+
+def test_one_dead_process_fails_its_own_case_only(tmp_path: Path) -> None:
+    def look(case: Case) -> Finding:
+        if case.id in ("d-3", "d-7"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Finding(case, "same")
+
+    cases = load(world(tmp_path, doubling(25)))
+    told = side_by_side(cases, look, 2)
+    assert [each.case for each in told] == cases
+    dead = {each.case.id: each.why for each in told if each.verdict == "failing"}
+    assert dead == dict.fromkeys(("d-3", "d-7"), "the process that ran it ended with -9")
 
 
 @pytest.mark.parametrize(
-    ("ours", "why"),
+    ("theirs", "ours", "milder"),
     [
-        ({"name": "n", "size": 9, "twice": [4]}, ""),
-        ({"name": "n", "twice": [4]}, ""),
-        ({"name": "n", "size": 1, "twice": [3]}, "it does not hold that it is twice as much"),
-        ({"name": "m", "size": 1, "twice": [4]}, "ours differs besides in name"),
-        ({"name": "n", "size": 1, "twice": [4], "more": 1}, "ours differs besides in more"),
-        ({"name": "n", "size": 1, "twice": 4}, "ours differs besides in twice"),
+        ({"ok": False, "error": "no"}, {"ours": 1}, True),
+        ({"ok": False, "error": "no"}, {"error": "never"}, False),
+        ({"decision": "deny"}, {"ours": {"decision": "ask_user"}}, True),
+        ({"decision": "ask_user"}, {"ours": {"decision": "deny"}}, False),
+        ({"allowed": False}, {"ours": {"allowed": True}}, True),
+        ({"isError": True}, {"ours": {"isError": False}}, True),
+        ([{"blocked": True}], {"ours": [{"blocked": False}]}, True),
+        (3, {"ours": 4}, False),
+        (3, {"absent": "nothing of the kind"}, False),
     ],
 )
-def test_a_row_says_in_which_places_ours_differs_and_what_holds_of_it(tmp_path: Path, ours: Any, why: str) -> None:
-    answer = {"name": "n", "size": 1, "twice": [2]}
-    cases = [{"id": f"d-{n}", "fn": "double", "args": {"n": n}, "expected": answer} for n in (2, 3)]
-    code, text = run(
-        world(tmp_path, cases, differences=SQUARE), find=find(lambda args: ours if args["n"] < 3 else answer)
-    )
-    assert code == bool(why)
-    assert why in text
+def test_what_is_milder_than_recorded_is_listed(theirs: Any, ours: Any, *, milder: bool) -> None:
+    assert is_milder(Finding(case_of(theirs), "different", "why", ours, theirs)) is milder
 
 
-def test_every_row_about_a_case_holds_and_names_its_places(tmp_path: Path) -> None:
-    cases = [{"id": "d", "fn": "double", "args": {"n": 1}, "expected": {"size": 1, "twice": [2], "name": "n"}}]
-    ours = {"size": 2, "twice": [4], "name": "m"}
-    other = (
-        SQUARE.split("[[difference]]")[1]
-        .replace('"size", "twice.*"', '"name"')
-        .replace("2 * recorded", "{} * recorded")
-    )
-    for factor, code in (("2", 0), ("3", 1)):
-        rows = f"{SQUARE}\n[[difference]]{other.format(factor)}"
-        folders = world(tmp_path / factor, cases, differences=rows)
-        assert run(folders, find=find(lambda args: ours))[0] == code
+def test_the_report_lists_what_is_milder(tmp_path: Path) -> None:
+    refused = {"id": "d", "fn": "double", "args": {"n": 4}, "expected": {"ok": False, "error": "four"}}
+    folders = world(tmp_path, [refused])
+    assert "approved, MILDER than recorded: f:double:d: G2" in approve(folders)
+    code, text = run(folders)
+    assert (code, "1 are milder than recorded:\nmilder: f:double:d: G2" in text) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("ours", "recorded", "places"),
-    [
-        ({"a": [1, 2, 3]}, {"a": [1, 3]}, ["a.+"]),
-        ({"a": [1, 3]}, {"a": [1, 2, 3]}, ["a.-"]),
-        ([{"b": 1}, 2], [{"b": 2}, 2], ["0.b"]),
-        ({"a": 1}, {"b": 1}, ["b", "a"]),
-        ("x", ["x"], [""]),
-    ],
-)
-def test_differences_have_places(ours: Any, recorded: Any, places: list[str]) -> None:
-    assert list(changes(ours, recorded)) == places
+def test_a_word_that_an_adapter_does_not_read_fails_its_case(tmp_path: Path) -> None:
+    def answer(args: dict[str, Any]) -> Any:
+        raise UnknownWordError("the way north")
+
+    assert "d-0: unknown word: the way north" in run(world(tmp_path, doubling(1)), find=find(answer))[1]
 
 
 @pytest.mark.parametrize("is_deaf", [False, True])
@@ -165,7 +227,7 @@ def test_a_case_that_never_ends_fails_by_its_id_and_the_others_are_run(tmp_path:
         return kept()
 
     cases = load(world(tmp_path, doubling(3)))
-    told = [judge(case, Rows(), lambda _: hang, seconds=0.05) for case in cases]
+    told = [judge(case, Known(), lambda _: hang, seconds=0.05) for case in cases]
     assert [(each.verdict, each.why) for each in told] == [
         ("same", ""),
         ("failing", "it was not done after 0.05 s, or 60 s of work"),
@@ -173,64 +235,13 @@ def test_a_case_that_never_ends_fails_by_its_id_and_the_others_are_run(tmp_path:
     ]
 
 
-def test_a_row_that_cannot_be_evaluated_fails(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='args["n"] == 1', ours="nobody")
-    code, text = run(world(tmp_path, doubling(10), differences=row))
-    assert code == 1
-    assert "the row cannot be evaluated: NameError" in text
-
-
-def test_a_row_about_arguments_that_a_case_lacks_does_not_catch_it(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='args["deep"]["key"] == 1', ours="1")
-    assert run(world(tmp_path, doubling(10), differences=row))[0] == 0
-
-
-def test_a_row_cannot_look_at_ids_or_recorded_answers(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='case["id"] == "d-1" or case["expected"]', ours="1")
-    code, text = run(world(tmp_path, doubling(10, wrong=2), differences=row))
-    assert code == 1
-    assert "d-1: the values differ" in text
-
-
-def test_a_row_may_assert_an_error(tmp_path: Path) -> None:
-    def refuse(args: dict[str, Any]) -> Any:
-        return parse_arguments("[]") if args["n"] == 1 else 2 * int(args["n"])
-
-    row = DOUBLE.format(when='args["n"] == 1', ours='error("object")')
-    assert run(world(tmp_path / "a", doubling(10), differences=row), find=find(refuse))[0] == 0
-    row = DOUBLE.format(when='args["n"] == 1', ours='error("even")')
-    assert run(world(tmp_path / "b", doubling(10), differences=row), find=find(refuse))[0] == 1
-
-
-def test_a_row_that_catches_more_than_a_fifth_fails(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='args["n"] < 3', ours='2 * args["n"]')
-    code, text = run(world(tmp_path, doubling(14, wrong=3), differences=row))
-    assert code == 1
-    assert "catches 3 of 14 cases of double, more than a fifth" in text
-    assert run(world(tmp_path / "more", doubling(15, wrong=3), differences=row))[0] == 0
-
-
-def test_a_sentence_of_the_documents_lifts_the_limits(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='args["n"] < 8', ours='2 * args["n"]')
-    quoted = row + 'sentence = "Absent means unrestricted at that layer."\n'
-    assert run(world(tmp_path / "small", doubling(9, wrong=8), differences=quoted))[0] == 0
-    assert run(world(tmp_path / "large", doubling(14, wrong=8), differences=quoted))[0] == 0
-
-
-def test_a_sentence_that_nobody_wrote_fails(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='args["n"] == 1', ours='2 * args["n"]') + 'sentence = "Anything goes."\n'
-    code, text = run(world(tmp_path, doubling(10), differences=row))
-    assert code == 1
-    assert "'Anything goes.' stands in none of interfaces.md, design.md, guarantees.md" in text
-
-
 def test_a_later_row_is_a_promise(tmp_path: Path) -> None:
-    later = '[[later]]\nfile = "f"\nfn = ["double"]\nwhen = \'args["n"] > 0\'\nstep = "after 7"\nbecause = "not yet"\n'
+    later = '[[later]]\nfile = "f"\nfn = ["double"]\nargs = { n = ["[1-9]"] }\nstep = "after 7"\nbecause = "not yet"\n'
     folders = world(tmp_path, doubling(3, wrong=2), later=later)
     code, text = run(folders, find=lambda case: None)
-    assert (code, text.splitlines()[1].split()) == (1, ["f", "0", "0", "2", "0", "1"])
+    assert (code, counts(text)) == (1, [0, 0, 2, 0, 0, 1])
     code, text = run(folders)
-    assert (code, text.splitlines()[1].split()) == (0, ["f", "2", "0", "1", "0", "0"])
+    assert (code, counts(text)) == (0, [2, 0, 1, 0, 0, 0])
 
 
 @pytest.mark.parametrize(
@@ -254,8 +265,7 @@ def test_attacks_are_judged_with_their_profiles(tmp_path: Path) -> None:
         return judge if case.file == "attacks/a" else find()(case)
 
     code, text = run(folders, "--file", "attacks/a", find=both)
-    assert code == 1
-    assert text.splitlines()[1].split() == ["attacks/a", "1", "0", "0", "0", "1"]
+    assert (code, counts(text)) == (1, [1, 0, 0, 0, 0, 1])
     assert "failing: attacks/a:size:a-5: too long" in text
 
 
@@ -284,8 +294,8 @@ def test_json_is_one_document(tmp_path: Path) -> None:
     code, text = run(world(tmp_path, doubling(2, wrong=2)), "--json")
     document = json.loads(text)
     assert code == 1
-    assert document["files"]["f"] == {"same": 1, "different": 0, "later": 0, "noted": 0, "failing": 1}
-    assert [entry["case"] for entry in document["failing"]] == ["f:double:d-1"]
+    assert document["files"]["f"] == {"same": 1, "different": 0, "later": 0, "noted": 0, "new": 1, "failing": 0}
+    assert [entry["case"] for entry in document["new"]] == ["f:double:d-1"]
 
 
 def test_lone_surrogates_can_be_printed(tmp_path: Path) -> None:
@@ -305,36 +315,32 @@ def test_an_empty_folder_and_a_broken_file_are_said_in_one_sentence(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    "answers",
     [
-        ("[[difference]]\nfile = 3", "row 1"),
-        ("[[difference", "is not TOML"),
-        (DOUBLE.format(when="args[", ours="1"), "row 1 (f double)"),
-        (DOUBLE.format(when="True", ours="1").replace("G2", "G99"), "guarantee is G1 to G33, not 'G99'"),
-        (DOUBLE.format(when="True", ours="1").replace('"why"', '""'), "because says in one sentence why"),
-        (DOUBLE.format(when="True", ours="1") + "colour = 1", "colour"),
+        "[{",
+        "[3]",
+        '[{"because": ["why"], "answers": {"d-1": {"row": "1", "ours": 2}}}]',
+        '[{"because": ["G2: why"], "answers": {"d-1": {"ours": 2}}}]',
+        '[{"because": ["G2: a"], "answers": {"d": {"row": "1"}}}, {"because": [], "answers": {"d": {"row": "1"}}}]',
     ],
 )
-def test_a_row_that_is_none_stops_the_run(tmp_path: Path, row: str, complaint: str) -> None:
-    code, text = run(world(tmp_path, doubling(1), differences=row))
-    assert code == 2
-    assert complaint in text
+def test_answers_that_are_none_stop_the_run(tmp_path: Path, answers: str) -> None:
+    code, text = run(world(tmp_path, doubling(1), answers=answers))
+    assert (code, "f.json holds no approved answers" in text) == (2, True)
+
+
+def test_a_row_of_what_is_later_names_its_functions(tmp_path: Path) -> None:
+    folders = world(tmp_path, doubling(1), later='[[later]]\nfile = "f"\nfn = "*"\nstep = 2\nbecause = "not yet"\n')
+    code, text = run(folders)
+    assert (code, "row 1 (f *): fn is a list" in text) == (2, True)
 
 
 def test_the_environment_replaces_the_folders() -> None:
     own = folders_from_environment({})
     replaced = folders_from_environment({"TOOLCRIB_CASES": "/c", "TOOLCRIB_ATTACKS": "/a"})
     assert own == Folders(has_own=True)
-    assert replaced == Folders(cases=Path("/c"), attacks=Path("/a"), known=Folders())
-    assert folders_from_environment({"TOOLCRIB_CASES": "/c"}) == Folders(cases=Path("/c"), known=Folders())
-
-
-def test_a_row_is_as_broad_as_it_is_among_the_cases_that_its_author_could_see(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='args["n"] == 1', ours='2 * args["n"]')
-    seen = world(tmp_path / "seen", doubling(10, wrong=2), differences=row)
-    unseen = world(tmp_path / "unseen", doubling(2, wrong=2), differences=row)
-    assert run(unseen)[0] == 1
-    assert run(replace(unseen, known=seen)) == (0, run(unseen)[1].split("wrong row")[0])
+    assert replaced == Folders(cases=Path("/c"), attacks=Path("/a"), is_foreign=True)
+    assert folders_from_environment({"TOOLCRIB_CASES": "/c"}) == Folders(cases=Path("/c"), is_foreign=True)
 
 
 @pytest.mark.parametrize(
@@ -347,8 +353,7 @@ def test_a_row_is_as_broad_as_it_is_among_the_cases_that_its_author_could_see(tm
 )
 def test_a_row_that_is_no_case_fails_alone(tmp_path: Path, row: Any, why: str) -> None:
     code, text = run(world(tmp_path, [*doubling(3), row]))
-    assert code == 1
-    assert text.splitlines()[1].split() == ["f", "3", "0", "0", "0", "1"]
+    assert (code, counts(text)) == (1, [3, 0, 0, 0, 0, 1])
     assert f"failing: f:?:[3]: this is no case: {why}" in text
 
 
@@ -357,25 +362,17 @@ def test_a_file_that_nobody_knows_fails_and_the_others_are_run(tmp_path: Path) -
     (folders.cases / "new.json").write_text(json.dumps([{"id": "n-1", "fn": "triple", "args": {"n": 1}}]))
     (folders.cases / "table.json").write_text('{"rows": []}')
     code, text = run(folders)
-    assert code == 1
-    assert text.splitlines()[1].split() == ["f", "3", "0", "0", "0", "0"]
+    assert (code, counts(text)) == (1, [3, 0, 0, 0, 0, 0])
     assert "new:triple:n-1: new triple has neither an adapter nor a row in later.toml" in text
     assert "table:?:[0]: this is no case: the file is no list of cases" in text
 
 
-def test_a_predicate_that_breaks_fails_its_case_and_not_the_run(tmp_path: Path) -> None:
-    row = DOUBLE.format(when='1 // args["n"]', ours="1")
-    code, text = run(world(tmp_path, doubling(12), differences=row))
-    assert code == 1
-    assert "d-0: `when` of a row cannot be evaluated: ZeroDivisionError" in text
-
-
 def test_many_cases_are_judged_side_by_side_and_told_in_their_order() -> None:
     cases = [case for case in load(Folders()) if case.file in ("openclaw-param-readers", "openclaw-session-keys")]
-    rows = read_rows(Folders().rows)
+    _, known = read(Folders())
     assert len(cases) > 200
-    told = judge_all(cases, rows, Folders()).findings
-    assert told == [judge(case, rows) for case in cases]
+    told = judge_all(cases, known, processes=2).findings
+    assert told == [judge(case, known) for case in cases]
 
 
 @pytest.mark.parametrize(
@@ -447,13 +444,13 @@ def attack(file: str, kind: str, **parts: Any) -> Case:
 )
 def test_a_word_that_nobody_knows_fails_its_case_also_where_all_is_later(case: Case, word: str) -> None:
     rows = Rows(later=[Later(file=case.file, fn=[case.fn], step="after 7", because="not yet")])
-    finding = judge(case, rows, lambda _: lambda _: kept())
-    assert (finding.verdict, finding.why) == (("failing", f"nobody knows what {word} means") if word else ("same", ""))
+    finding = judge(case, Known(rows=rows), lambda _: lambda _: kept())
+    assert (finding.verdict, finding.why) == (("failing", f"unknown word: {word}") if word else ("same", ""))
 
 
 def test_a_control_of_our_own_is_good_when_it_is_found_out() -> None:
     def found(outcome: Any) -> str:
-        return judge(replace(recorded_case(), fails="heavy"), Rows(), lambda _: lambda _: outcome).verdict
+        return judge(replace(recorded_case(), fails="heavy"), Known(), lambda _: lambda _: outcome).verdict
 
     told = [found(each) for each in (broken("too heavy"), broken("too large"), kept())]
     assert told == ["same", "failing", "failing"]
@@ -466,17 +463,17 @@ def test_work_of_a_processor_is_bounded_and_waiting_for_one_is_not() -> None:
             pass
         return kept()
 
-    assert "0.2 s of work" in judge(recorded_case(), Rows(), lambda _: spin, work=0.2).why
+    assert "0.2 s of work" in judge(recorded_case(), Known(), lambda _: spin, work=0.2).why
 
 
-def test_a_noted_case_that_comes_out_the_same_fails_unless_a_row_says_why(tmp_path: Path) -> None:
+def test_a_noted_case_that_comes_out_the_same_is_new_until_somebody_says_why(tmp_path: Path) -> None:
     folders = world(tmp_path, doubling(3, note="BUG: it doubles"))
     code, text = run(folders)
-    assert (code, text.splitlines()[1].split()) == (1, ["f", "0", "0", "0", "0", "3"])
+    assert (code, counts(text)) == (1, [0, 0, 0, 0, 3, 0])
     assert "a better system differs, and we do not" in text
-    row = '[[agreed]]\nfile = "f"\nfn = "double"\nholds = "ours < 4"\nbecause = "small numbers do no harm"\n'
-    (folders.rows / "agreed.toml").write_text(row)
-    assert run(folders)[1].splitlines()[1].split() == ["f", "2", "0", "0", "0", "1"]
+    approve(folders)
+    assert counts(run(folders)[1]) == [3, 0, 0, 0, 0, 0]
+    assert counts(run(folders, find=find(lambda args: 9))[1]) == [0, 0, 0, 0, 0, 3]
 
 
 def test_a_refusal_of_the_adapter_is_no_answer(tmp_path: Path) -> None:
@@ -484,10 +481,8 @@ def test_a_refusal_of_the_adapter_is_no_answer(tmp_path: Path) -> None:
         raise ArgumentError(f"n {args['n']}")
 
     cases = [{"id": "d", "fn": "double", "args": {"n": 7}, "expected": {"ok": False, "error": "n 7"}}]
-    code, text = run(world(tmp_path / "a", cases), find=find(refuse))
+    code, text = run(world(tmp_path, cases), find=find(refuse))
     assert (code, "the adapter alone refuses it: n 7" in text) == (1, True)
-    row = DOUBLE.format(when="True", ours='nothing("n")') + 'sentence = "Absent means unrestricted at that layer."\n'
-    assert run(world(tmp_path / "b", cases, differences=row), find=find(refuse))[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -503,11 +498,3 @@ def test_a_refusal_of_the_adapter_is_no_answer(tmp_path: Path) -> None:
 def test_two_refusals_are_the_same_only_for_the_same_reason(recorded: str, ours: str, *, is_same: bool) -> None:
     case = case_of({"ok": False, "error": recorded}, {"path": "a.txt"})
     assert (compare(case, Refused(ours)) == "") is is_same
-
-
-def test_no_row_accepts_any_refusal(tmp_path: Path) -> None:
-    cases = [{"id": "d", "fn": "double", "args": {"n": 1}, "expected": 3}]
-    row = DOUBLE.format(when="True", ours="error()") + 'sentence = "Absent means unrestricted at that layer."\n'
-    code, text = run(world(tmp_path, cases, differences=row), find=find(lambda args: parse_arguments("[]")))
-    assert code == 1
-    assert "the row says that ours is Refusal(words=()" in text

@@ -55,7 +55,7 @@ def find_unknown(case: Case) -> str:
     if words is None:
         return ""  # such a file has no adapter, and that is told of each of its cases
     found = sorted(set(_unknown_in_attack(case, words) if words.classes else _unknown_in_row(case, words)))
-    return f"nobody knows what {', '.join(found)} means" if found else ""
+    return f"unknown word: {', '.join(found)}" if found else ""
 
 
 def _unknown_in_row(case: Case, words: Words) -> Iterator[str]:
