@@ -6,6 +6,7 @@ The crib, the resolver of the C library, DNS, TLS and the sockets are real; the 
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -60,13 +61,32 @@ def _complain(must: Json, seen: Json) -> list[str]:
 
 
 def _fetch(case: Json) -> Json:
+    if _world().poll() is not None:
+        end_world()
     world = _world()
     assert world.stdin is not None
     assert world.stdout is not None
-    world.stdin.write(json.dumps(case) + "\n")
-    world.stdin.flush()
-    answer: Json = json.loads(world.stdout.readline())
-    return answer
+    answer = ""
+    try:
+        world.stdin.write(json.dumps(case) + "\n")
+        world.stdin.flush()
+        answer = world.stdout.readline()
+    finally:
+        if not answer:  # it died at this row, or was given up: the next row has another one
+            end_world()
+    if not answer:
+        raise RuntimeError("the process with its internet ended")
+    seen: Json = json.loads(answer)
+    return seen
+
+
+def end_world() -> None:
+    """End the process with the internet; the next row starts another."""
+    world = _world()
+    _world.cache_clear()
+    world.kill()
+    with suppress(BrokenPipeError), world:
+        pass
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.attacks import ssrf
 from tests.cases.__main__ import main
 from tests.cases.judge import Find, Finding, Known, judge, read, recorded, side_by_side
 from tests.cases.judge import run as judge_all
@@ -183,6 +184,14 @@ def test_one_dead_process_fails_its_own_case_only(tmp_path: Path) -> None:
     assert [each.case for each in told] == cases
     dead = {each.case.id: each.why for each in told if each.verdict == "failing"}
     assert dead == dict.fromkeys(("d-3", "d-7"), "the process that ran it ended with -9")
+
+
+def test_a_dead_helper_of_an_adapter_fails_its_own_case_only() -> None:
+    first, second = [case for case in load(Folders()) if case.file == "attacks/ssrf"][:2]
+    deadly = replace(first, body={**first.body, "setup": "none"})
+    told = [judge(case, Known()) for case in (first, deadly, second)]
+    ssrf.end_world()
+    assert [each.verdict for each in told] == ["same", "failing", "same"], told
 
 
 @pytest.mark.parametrize(
