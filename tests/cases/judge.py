@@ -1,5 +1,6 @@
 """One case, judged: same, different on purpose, later, noted, new or failing."""
 
+import gc
 import os
 import resource
 import signal
@@ -247,7 +248,9 @@ def side_by_side(cases: Sequence[Case], look: Callable[[Case], Finding], process
     def dead(at: int, status: int | None) -> Finding:
         return Finding(cases[at], "failing", f"the process that ran it ended with {status}")
 
+    gc.freeze()  # the rows that measure what is held collect all the rest, many hundred times
     found = in_processes(lambda at: look(cases[at]), list(filter(None, chunks)), processes, dead)
+    gc.unfreeze()
     return [found[at] for at in range(len(cases))]
 
 
