@@ -53,25 +53,29 @@ async def test_a_parent_hears_of_the_end_before_its_children_do(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("way", ["timeout", "stop", "close"])
-async def test_no_process_outlives_its_command(tmp_path: Path, kind: str, shape: str, way: str) -> None:
-    mark = marker()
+async def test_no_process_outlives_its_command(tmp_path: Path, kind: str, way: str) -> None:
+    marks = {shape: marker() for shape in SHAPES}
     supervisor = SupervisorClient(str(tmp_path / "state"))
     async with opened(kind, tmp_path / "ws", supervisor=supervisor) as shell:
         await ran(shell, "true")
         before = descriptors()
-        limits = CommandLimits(seconds=1.0 if way == "timeout" else None)
-        running = await started(shell, SHAPES[shape].format(m=mark), limits)
-        await until(lambda: len(left(mark)) == COUNTS[shape] or running.ended is not None)
+        limits = CommandLimits(seconds=3.0 if way == "timeout" else None)
+        running = {shape: await started(shell, line.format(m=marks[shape]), limits) for shape, line in SHAPES.items()}
+        for shape, each in running.items():
+            await until(lambda: len(left(marks[shape])) == COUNTS[shape] or each.ended is not None)  # noqa: B023  now
         if way == "close":
             await supervisor.close()
-            await until(lambda: running.ended is not None, 60.0)
+            await until(lambda: all(each.ended is not None for each in running.values()), 60.0)
             before -= 1  # the supervisor's socket
         else:
-            ended = await (running.stop() if way == "stop" else running.wait())
-            assert (ended.reason, ended.left) == (way, 0)
-        assert (left(mark), zombies()) == ([], [])
+            for shape, each in running.items():
+                ended = await (each.stop() if way == "stop" else each.wait())
+                assert (shape, ended.reason, ended.left, left(marks[shape])) == (shape, way, 0, [])
+        assert ({shape: left(mark) for shape, mark in marks.items()}, zombies()) == (
+            {shape: [] for shape in SHAPES},
+            [],
+        )
         assert descriptors() <= before  # fewer where something of another test was collected meanwhile
         assert not list((tmp_path / "state").glob("command-*"))
 
