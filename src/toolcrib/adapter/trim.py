@@ -92,6 +92,8 @@ def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
 
 def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     """Return a result as events show it: `limit` characters of text in all, no controls, pictures in words."""
+    if len(result.content) == 1 and not result.display and _is_shown_as_it_is(result.content[0], limit):
+        return result
     described = [
         part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]", part.source)
         for part in result.content
@@ -103,6 +105,10 @@ def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
         display = cut(display, limit - _NOTE_CHARS)
         display += f"\n{_cut_note(len(display), whole, _LEFT_OUT)}"
     return result._replace(content=(*shown, *note), display=strip(display))
+
+
+def _is_shown_as_it_is(part: Content, limit: int) -> bool:
+    return type(part) is Text and part.embed is None and len(part.text) <= limit and strip(part.text) is part.text
 
 
 _CUT, _LEFT_OUT, _NOTE_CHARS = "[cut: ", "the rest was left out", 100

@@ -314,7 +314,7 @@ def shortener(  # noqa: PLR0913  what a turn has, and all but four have a defaul
 
     async def shorten(history: History, force: bool) -> ShortHistory | None:
         nonlocal hopeless
-        if not force and (history.tokens <= hopeless or not is_due(history.tokens, model.card.window)):
+        if not force and ((tokens := history.tokens) <= hopeless or not is_due(tokens, model.card.window)):
             return None
         await told.tell("before_compaction", caller, messages=len(history), tokens=history.tokens)
         shorter = await compact(history, model, force=force, retries=retries)

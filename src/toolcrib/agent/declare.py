@@ -43,11 +43,12 @@ class Declarations:
             aside = _list_aside(self._shown.values(), card)
             self.later = {name: when for name, when in aside if not _is_named(belt, name)} | self.later
             self._describe_search([name for name, when in self.later.items() if when is _FOUND])
+        self._first = tuple(tool for name, tool in self._shown.items() if name not in self.later)
 
     def choose(self, offered: Iterable[str] = ()) -> tuple[Tool, ...]:
         """Return the tools of a request: those told at once, then those that results offered, in their order."""
-        first = (tool for name, tool in self._shown.items() if name not in self.later)
-        return (*first, *(self._shown[name] for name in offered if name in self.later))
+        found = [self._shown[name] for name in offered if name in self.later]
+        return (*self._first, *found) if found else self._first
 
     def search(self, query: str) -> list[Tool]:
         """Return the tools that can be found and have words of the query, the best first; some when none has."""

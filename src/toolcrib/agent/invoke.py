@@ -183,7 +183,8 @@ class _CallRun(Deadline):
         # 2: nothing runs before it is written down that it may
         tainted: tuple[str, ...] = ()
         if pipeline.taint is not tuple:
-            tainted = ctx.course.taint = tuple(islice(pipeline.taint(), MAX_SOURCES))
+            outside = pipeline.taint()
+            tainted = ctx.course.taint = tuple(islice(outside, MAX_SOURCES)) if outside else ()
         if writing := pipeline.record.write(
             _make_decided(call, ctx.caller, plan.verdict, plan.why, belt.grounds, tainted)
         ):

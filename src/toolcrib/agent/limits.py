@@ -19,6 +19,8 @@ from toolcrib.lazy import regex
 
 from .deadline import wait_to_end
 
+_NO_DECISION = QuotaDecision()
+
 
 class Spent:
     """What a turn has taken so far. Looked at before every reply, so that a limit is passed by one reply at most.
@@ -63,12 +65,12 @@ class Spent:
         A reply that `begins` has what it may take kept free for it, until it is told that it `ends`.
         """
         if self._meter is None:
-            return QuotaDecision()
+            return _NO_DECISION
         taken, self._uncharged = self._uncharged, QuotaUse()
         is_priced = price is not None and self.cost is not None
         waiting = self._meter.charge(caller, taken, is_priced=is_priced, begins=begins, ends=ends)
         try:
-            return QuotaDecision() if waiting is None else await waiting
+            return _NO_DECISION if waiting is None else await waiting
         except ToolError:
             self._uncharged += taken  # the end of the turn tries again
             raise

@@ -87,7 +87,9 @@ def call_slots(calls: int) -> list[CallSlot]:
 
 def with_unique_ids(calls: Iterable[Call], new_key: Callable[[], str]) -> tuple[Call, ...]:
     """Return the calls of a reply, each with a key, and with an id that no other of them has: all get their answer."""
-    ids, keys, apart = set[str](), set[str](), list[Call]()
+    ids: set[str] = set()
+    keys: set[str] = set()
+    apart: list[Call] = []
     for call in calls:
         id, key, number = call.id, call.key, 1
         while id in ids:
@@ -97,7 +99,8 @@ def with_unique_ids(calls: Iterable[Call], new_key: Callable[[], str]) -> tuple[
             key = new_key()
         ids.add(id)
         keys.add(key)
-        apart.append(call if id is call.id and key is call.key else call._replace(id=id, key=key))
+        is_same = id is call.id and key is call.key
+        apart.append(call if is_same else Call(id, call.name, call.args, key, call.signature, call.parse_error))
     return tuple(apart)
 
 

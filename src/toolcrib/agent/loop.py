@@ -46,7 +46,7 @@ from toolcrib.lazy import dataclass
 from toolcrib.policy.taint import TaintRules
 
 from .compact import ShortHistory
-from .deadline import Clock, Unhurried, UnhurriedPeople, UnhurriedWaiter, count_stops, wait_to_end
+from .deadline import Clock, Unhurried, UnhurriedPeople, UnhurriedWaiter, wait_to_end
 from .declare import Declarations
 from .hooks import taint_guards
 from .invoke import invoke
@@ -151,6 +151,7 @@ class Loop:
         self._text = ""
         self._cut_off = 0
         self._has_overflowed = False
+        self._task: asyncio.Task[Any] | None = None
         self._stops = 0  # how often somebody had stopped the task before the turn began
 
     @property
@@ -165,7 +166,8 @@ class Loop:
 
     async def run(self) -> TurnFinished:
         """Answer what stands last in the history. Cancelled, it leaves as cancelled, after the history was mended."""
-        self._stops = count_stops()
+        self._task = asyncio.current_task()
+        self._stops = self._count_stops()
         going = _going.set(self)
         try:
             return await self._run()
@@ -245,6 +247,8 @@ class Loop:
         self, model: Model | None = None, begins: Reservation | None = None, ends: Reservation | None = None
     ) -> _How | None:
         """Count what replies took against quotas; return which leaves no room for one more, of this model, and why."""
+        if self.setup.pipeline.meter is None:
+            return None
         price = (model or self.setup.model).card.price
         word = await self.spent.charge(self.setup.caller, price, begins, ends)
         self._notes += [f"{each}." for each in (*word.warnings, word.reason) if each]
@@ -254,11 +258,15 @@ class Loop:
 
     def _raise_if_stopped(self) -> None:
         """Stop also when a body or a model has swallowed the word."""
-        if count_stops() > self._stops:
+        if self._count_stops() > self._stops:
             raise asyncio.CancelledError
 
+    def _count_stops(self) -> int:
+        return 0 if self._task is None else self._task.cancelling()
+
     async def _ask_model(self) -> Replied:
-        await self._shorten(force=False)
+        if self.setup.model.card.window > 0:  # else nobody knows when a conversation is too long
+            await self._shorten(force=False)
         return await reply_to(self._request(self.history), self.setup.model, self._emit, self.setup.retries)
 
     def _request(self, history: History, choice: Choice = "auto") -> Request:
@@ -320,7 +328,8 @@ class Loop:
         self.history.append(message, replied.usage)
         self.journal.add(Said(message, replied.usage, cost))
         self._open = {call.key: CallInTurn(call) for call in calls}
-        self._text = join_text(message) or self._text
+        if message.content:
+            self._text = join_text(message) or self._text
         self._emit(Replied(message, replied.usage, replied.error, replied.retry))
         return message
 

@@ -59,7 +59,8 @@ async def reply_to(request: Request, model: Model, emit: Callable[[Event], None]
 
 
 async def _ask_once(request: Request, model: Model, emit: Callable[[Event], None]) -> Replied:
-    said, babble, replied = list[str](), Babble(), None
+    said: list[str] = []
+    babble, replied = Babble(), None
     try:
         async with aclosing(model.reply(request)) as events:  # type: ignore[type-var]  # every model's is a generator
             async for event in events:

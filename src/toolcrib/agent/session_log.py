@@ -88,7 +88,8 @@ class Journal:
         if is_start := isinstance(entry, Started):
             # arguments that were checked may be of types of the tool's own
             args = entry.call.args and to_jsonable_python(dict(entry.call.args), fallback=str)
-            self.add(Began(entry.call._replace(args=args)))
+            call = entry.call
+            self.add(Began(Call(call.id, call.name, args, call.key, call.signature, call.parse_error)))
         if (writing := self._record.write(entry)) is not None:
             self._take(writing)
         return self.flush() if is_start and not self.is_settled else None

@@ -66,6 +66,7 @@ class _Events:
     def __init__(self) -> None:
         self.first = self._last = _Link(0)
         self.done: asyncio.Task[events.TurnFinished] | None = None
+        self.end: events.TurnFinished | None = None
         self._waiting: set[asyncio.Future[None]] = set()
         self._count, self._fold_at = 0, _UNFOLDED_EVENTS
 
@@ -74,6 +75,8 @@ class _Events:
         link = self._last
         link.event, link.at, link.next = event, time.time(), _Link(link.number + 1)
         self._last = link.next
+        if type(event) is events.TurnFinished:
+            self.end = event
         self._count += 1
         if self._count >= self._fold_at:
             self._fold()
@@ -179,14 +182,8 @@ class Running(AsyncIterator[events.Event]):
         self.session = session
         self._inbox, self._events = Inbox(), _Events()
         self._own = self.subscribe()
-        self._end: events.TurnFinished | None = None
-        self._task = loop.create_task(run(self._emit, self._inbox))
+        self._task = loop.create_task(run(self._events.add, self._inbox))
         self._task.add_done_callback(self._events.close)
-
-    def _emit(self, event: events.Event) -> None:
-        if isinstance(event, events.TurnFinished):
-            self._end = event
-        self._events.add(event)
 
     def subscribe(self, after: int = 0) -> Subscription:
         """Return one more reader of this turn, which gets every event but the first so many, also after the end."""
@@ -200,7 +197,7 @@ class Running(AsyncIterator[events.Event]):
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (error := self._task.exception()):
             raise error
-        return self._end or events.TurnFinished("stopped", sentence="stopped before it was done")
+        return self._events.end or events.TurnFinished("stopped", sentence="stopped before it was done")
 
     def steer(self, message: str | Message) -> None:
         """Say something that is heard as soon as the calls under way are done."""

@@ -17,7 +17,8 @@ from .event import Ending, Usage
 from .message import Call, Message
 from .taint import source_after, sources_of
 
-_ID = regex(r"[A-Za-z0-9_.:-]{1,64}")
+_ID_CHARS = 64
+_ID = regex(rf"[A-Za-z0-9_.:-]{{1,{_ID_CHARS}}}")
 
 
 class Said(NamedTuple):
@@ -122,14 +123,15 @@ def check_lines(lines: Sequence[Line], is_known: Callable[[str], bool]) -> None:
     """Raise ToolError unless every line has an id of its own and names only lines before it; `is_known`: older ids."""
     fresh: set[str] = set()
     for line in lines:
-        for id in (line.parent, line.body.kept) if type(line.body) is Shortened else (line.parent,):
-            if id is not None and id not in fresh and not is_known(id):
-                raise ToolError(f"the line {line.id!r} names a line {id!r} that is not before it", code="bad_line")
-        if not _ID.fullmatch(line.id):
-            raise ToolError(f"{line.id!r:.80} is no id of a line; write letters, digits and dashes", code="bad_line")
-        if line.id in fresh or is_known(line.id):
-            raise ToolError(f"there is a line {line.id!r} already; every line has an id of its own", code="bad_line")
-        fresh.add(line.id)
+        id, parent, body = line.id, line.parent, line.body
+        for named in (parent, body.kept) if type(body) is Shortened else (parent,):
+            if named is not None and not is_known(named) and named not in fresh:
+                raise ToolError(f"the line {id!r} names a line {named!r} that is not before it", code="bad_line")
+        if not (id.isalnum() and id.isascii() and len(id) <= _ID_CHARS) and not _ID.fullmatch(id):
+            raise ToolError(f"{id!r:.80} is no id of a line; write letters, digits and dashes", code="bad_line")
+        if id in fresh or is_known(id):
+            raise ToolError(f"there is a line {id!r} already; every line has an id of its own", code="bad_line")
+        fresh.add(id)
 
 
 def went_on(key: str, count: int, at: int) -> ToolError:

@@ -199,6 +199,8 @@ class Result(NamedTuple):
         """Its content as a model reads it: between `head` and `end`, where it has them, and in words alone."""
         if self.for_model:
             return (Text(self.for_model),)
+        if not (self.head or self.end or [part for part in self.content if isinstance(part, Text) and part.embed]):
+            return self.content
         head, end = ((Text(words),) if words else () for words in (self.head, self.end))
         plain = (part._replace(embed=None) if isinstance(part, Text) and part.embed else part for part in self.content)
         return (*head, *plain, *end)

@@ -1,6 +1,5 @@
 """Models that say what a test wants: a script of replies, or a function that makes them."""
 
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -54,7 +53,7 @@ class FunctionModel:
             names = tuple(tool.name for tool in request.tools)
             self.asked.append(RecordedRequest(tuple(request.history), names, request.system, request))
         answer = self._answer(request)
-        replied = _as_replied(await answer if inspect.isawaitable(answer) else answer)
+        replied = _as_replied(answer if isinstance(answer, Replied | Message | str) else await answer)
         for part in replied.message.content:
             if isinstance(part, Text):
                 yield TextDelta(part.text)
