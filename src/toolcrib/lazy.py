@@ -2,7 +2,7 @@
 
 A start declares hundreds of dataclasses and patterns, and uses a few of them. `dataclass` and `regex` are what
 `dataclasses.dataclass` and `re.compile` are, but no code is generated and no pattern compiled that nothing uses
-(decision 0080).
+(decision 0080). What belongs to dataclasses is passed on, so that one place has all of it.
 """
 
 import dataclasses
@@ -10,11 +10,11 @@ import inspect
 import re
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, FrozenInstanceError, fields
-from operator import attrgetter
+from dataclasses import MISSING, FrozenInstanceError, asdict, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass", "regex"]
+__all__ = ["asdict", "dataclass", "field", "fields", "regex", "replace"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -31,9 +31,10 @@ else:
                 cls.__doc__ = cls.__name__  # or a signature is written for it
             own = frozenset(vars(cls))
             made = dataclasses.dataclass(**form, frozen=frozen and mixed)(cls)
-            methods = {"__init__": _init_later(made, frozen)} | (_COMPARED if eq else {})
-            if eq and not frozen:
-                methods["__hash__"] = None
+            methods = {"__init__": _later(made, "__init__", partial(_make_init, frozen=frozen))}
+            if eq:
+                methods["__eq__"] = _later(made, "__eq__", _make_equal)
+                methods["__hash__"] = _later(made, "__hash__", _make_hash) if frozen else None
             if repr:
                 methods["__repr__"] = _describe
             if frozen and not mixed:
@@ -60,7 +61,7 @@ else:
 
 
 class _Factory:
-    """The default of a parameter whose value is made anew each time."""
+    """The default of a parameter whose value is made at each call."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -90,30 +91,54 @@ def _make_init(cls: type, *, frozen: bool) -> Callable[..., None]:
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
-    exec(f"def __init__({parameters}):\n  " + "\n  ".join(lines or ["pass"]), names)  # noqa: S102  as the library does
-    init: Callable[..., None] = names["__init__"]
+    init = _compile(f"__init__({parameters})", lines or ["pass"], names)
     init.__annotations__ = {each.name: each.type for each in fields(cls) if each.init} | {"return": None}
     init.__module__, init.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
     return init
 
 
-def _init_later(cls: Any, frozen: bool) -> Callable[..., None]:
-    """Return an `__init__` that puts the true one in its place when it is first called."""
+def _make_equal(cls: type) -> Callable[..., Any]:
+    return _compile(
+        "__eq__(self, other)",
+        [
+            "if other.__class__ is not self.__class__: return NotImplemented",
+            f"return {_list_compared(cls, 'self')} == {_list_compared(cls, 'other')}",
+        ],
+    )
 
-    def init(self: Any, *args: Any, **named: Any) -> None:
+
+def _make_hash(cls: type) -> Callable[..., Any]:
+    return _compile("__hash__(self)", [f"return hash({_list_compared(cls, 'self')})"])
+
+
+def _list_compared(cls: type, value: str) -> str:
+    return f"({''.join(f'{value}.{each.name}, ' for each in fields(cls) if each.compare)})"
+
+
+def _compile(signature: str, lines: list[str], names: dict[str, Any] | None = None) -> Callable[..., Any]:
+    made = {} if names is None else names
+    exec(f"def {signature}:\n  " + "\n  ".join(lines), made)  # noqa: S102  as the library does
+    method: Callable[..., Any] = made[signature.partition("(")[0]]
+    return method
+
+
+def _later(cls: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a method that puts the true one in its place when it is first called."""
+
+    def stand_in(self: Any, *args: Any, **named: Any) -> Any:
         complete()
-        cls.__init__(self, *args, **named)
+        return getattr(cls, name)(self, *args, **named)
 
     def complete() -> None:
-        if cls.__init__ is init:
-            cls.__init__ = _make_init(cls, frozen=frozen)
+        if getattr(cls, name) is stand_in:
+            setattr(cls, name, make(cls))
 
-    init.complete = complete  # type: ignore[attr-defined]
-    return init
+    stand_in.complete = complete  # type: ignore[attr-defined]
+    return stand_in
 
 
 class _Signature:
-    """What `inspect.signature` is told of a class, whether its `__init__` is made or not."""
+    """What `inspect.signature` reads of a class, whether its `__init__` is made or not."""
 
     def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
         if instance is not None:
@@ -124,28 +149,6 @@ class _Signature:
 
 
 _SIGNATURE = _Signature()
-
-
-def _key_of(value: Any) -> tuple[Any, ...]:
-    """Return what two values are compared by."""
-    cls = type(value)
-    get = _KEYS.get(cls)
-    if get is None:
-        names = [each.name for each in fields(cls) if each.compare]
-        get = _KEYS[cls] = attrgetter(*names) if len(names) > 1 else lambda it: tuple(getattr(it, n) for n in names)
-    key: tuple[Any, ...] = get(value)
-    return key
-
-
-_KEYS: dict[type, Callable[[Any], Any]] = {}
-
-
-def _is_equal(self: Any, other: Any) -> Any:
-    return _key_of(self) == _key_of(other) if other.__class__ is self.__class__ else NotImplemented
-
-
-def _hash(self: Any) -> int:
-    return hash(_key_of(self))
 
 
 @reprlib.recursive_repr()
@@ -163,7 +166,6 @@ def _write_state(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, each.name, value)
 
 
-_COMPARED: Mapping[str, Any] = {"__eq__": _is_equal, "__hash__": _hash}
 _PICKLED: Mapping[str, Any] = {"__getstate__": _read_state, "__setstate__": _write_state}
 
 

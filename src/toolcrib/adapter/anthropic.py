@@ -2,14 +2,13 @@
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 from toolcrib.define.event import Replied, ReplyEvent, Usage
 from toolcrib.define.message import Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Text
 from toolcrib.define.tool import Tool
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .cards import Target
 from .conversation import OPENING, prepare

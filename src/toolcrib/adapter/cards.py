@@ -7,12 +7,11 @@ model that nobody wrote down has a window of 128,000 tokens and no price.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
 from toolcrib.define.model import ModelCard, Price
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 Api = Literal["openai", "responses", "anthropic", "gemini"]
 # How long a provider is asked to keep what it has read: not at all, minutes, or an hour and more.

@@ -15,7 +15,6 @@ import math
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from hashlib import sha1
 from typing import Any
 
@@ -24,7 +23,7 @@ import orjson
 from toolcrib.define.display import is_encodable
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Image, Result, Text
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex, replace
 
 from .cards import Target
 from .trim import is_failure

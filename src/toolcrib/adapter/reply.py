@@ -3,14 +3,13 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
 from toolcrib.define.errors import ArgumentError
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, ThinkingDelta, Usage
 from toolcrib.define.message import Call, Finish, Message, Part, Thinking
 from toolcrib.define.result import Text
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .arguments import check_argument_size, parse_arguments
 from .cards import Target

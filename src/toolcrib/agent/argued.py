@@ -5,7 +5,6 @@ redirect, or search a folder: each place that it comes to is judged like the arg
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -20,7 +19,7 @@ from toolcrib.define.ports import Workspace
 from toolcrib.define.record import Judged, Record
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRules, Basis, Grounds, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass, replace
 from toolcrib.policy.arguments import bind_grant, resolve_places
 from toolcrib.policy.explain import explain_sentence
 from toolcrib.policy.reach import ANY

@@ -3,7 +3,6 @@
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -14,7 +13,7 @@ from toolcrib.define.errors import CribError, DeclarationError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.tool import PROGRAM, Tool
 from toolcrib.define.verdict import Grounds, Layer, Rule, Selection
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 from toolcrib.policy import settings as policy
 from toolcrib.policy.gate import Facts, gate
 from toolcrib.policy.identities import ANYWHERE, Identity

@@ -10,7 +10,6 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
@@ -22,7 +21,7 @@ from toolcrib.define.message import Message, describe_content
 from toolcrib.define.model import History, Model, Request, estimate
 from toolcrib.define.names import canonical
 from toolcrib.define.result import Text
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, regex, replace
 
 from .hooks import Moments
 from .retry import Retries, ignore, reply_to

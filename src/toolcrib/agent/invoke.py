@@ -119,7 +119,7 @@ class _CallRun(Deadline):
     async def answer(self) -> Result:
         """Return what came of the call."""
         belt, ctx, pipeline, slot = self.belt, self.ctx, self.pipeline, self.slot
-        call, course = ctx.call, ctx.course
+        call, state = ctx.call, ctx.course
         # 1
         if pipeline.rejudge is not None:
             belt = self.belt = pipeline.rejudge(belt, ctx)
@@ -132,19 +132,19 @@ class _CallRun(Deadline):
         tool, cancelled, ours = _NOTHING_YET
         try:
             try:
-                tool = await (self._prepare_resumed() if course.resumed else self._prepare())
+                tool = await (self._prepare_resumed() if state.resumed else self._prepare())
                 ctx = self.ctx
                 result = await self._perform(tool)
             except FAILURES as error:
-                course.stopped = True  # a body in a thread hears it now, and not when everybody was told
+                state.stopped = True  # a body in a thread hears it now, and not when everybody was told
                 cancelled = find_cancellation(error)
-                tool = tool if course.started else None
+                tool = tool if state.started else None
                 result = ours = self._tell_failure(error, ctx, tool)
             try:
                 if pipeline.observers:
                     result = await self._observe(result)
                 is_as_shown = plan.is_plain and is_plain(result, plan.limit)
-                if not is_as_shown or course.sources or course.adjusted or result is ours:
+                if not is_as_shown or state.sources or state.adjusted or result is ours:
                     result = await self._present(result, tool, is_ours=result is ours)
             except FAILURES as error:
                 cancelled = cancelled or find_cancellation(error)
@@ -152,17 +152,17 @@ class _CallRun(Deadline):
                 result = attribute_ours(failure, tool, ctx)
         finally:
             self.close()
-            course.stopped = True
+            state.stopped = True
             if slot:
                 slot.release()
         # 9
         try:
-            status, code, why = describe_outcome(result, course, is_cancelled=cancelled is not None)
-            if writing := pipeline.record.write(_make_finished(call, plan.name, status, code, course.started, why)):
+            status, code, why = describe_outcome(result, state, is_cancelled=cancelled is not None)
+            if writing := pipeline.record.write(_make_finished(call, plan.name, status, code, state.started, why)):
                 await wait_to_end(writing)
         except Exception as error:
             log.exception("what came of %s in call %s could not be recorded", plan.name, call.id)
-            result = tell_unrecorded(error, plan.name, course, pipeline)
+            result = tell_unrecorded(error, plan.name, state, pipeline)
         if watched:
             watched.finish(result, markdown=tool is not None and tool.markdown)
         if cancelled:
@@ -233,9 +233,9 @@ class _CallRun(Deadline):
 
     def _take(self, args: Mapping[str, Any]) -> None:
         """Go on with the call as it was understood: hooks, humans and bodies never see another spelling."""
-        call, caller, course, ports = self.ctx
+        call, caller, state, ports = self.ctx
         call = _make_call(call.id, self.tool.name, copy_args(args), call.key, call.signature, call.parse_error)
-        self.ctx = _make_ctx(call, caller, course, ports)
+        self.ctx = _make_ctx(call, caller, state, ports)
         self.args = args
 
     async def _judge(self, belt: Selection, shown: Mapping[str, Any] | None = None) -> None:
@@ -356,32 +356,32 @@ class _CallRun(Deadline):
         """Return what the body gives back or, where it left the work to others, what they complete the call with."""
         # 6
         ctx, pipeline = self.ctx, self.pipeline
-        course = ctx.course
+        state = ctx.course
         try:
             if ctx.caller.door and pipeline.check_caller is not None:
                 await pipeline.check_caller(ctx.caller)
-            if tool is None or course.resumed:  # the body ran before, in another process
-                result = pending_result(ctx.call.name, course.handle)
+            if tool is None or state.resumed:  # the body ran before, in another process
+                result = pending_result(ctx.call.name, state.handle)
             else:
                 if writing := pipeline.record.write(_make_started(ctx.call, tool.name)):
                     self.give(None)
                     await wait_to_end(writing)
                 self.give(self.plan.seconds)
-                course.started, began = True, time.perf_counter()
+                state.started, began = True, time.perf_counter()
                 try:
                     result = await self._start_body(tool)
                 except asyncio.CancelledError:
                     self._raise_if_late(tool)
                     raise
                 finally:
-                    course.seconds = time.perf_counter() - began
+                    state.seconds = time.perf_counter() - began
                 if result.details is not None or result.status == "error" or tool.output is not None:
                     result = self._check_result(tool, result)
-            if course.handle and pipeline.later is not None:
+            if state.handle and pipeline.later is not None:
                 result = await self._wait_for_later(tool, result, pipeline.later)
         except FAILURES:
-            if course.handle and pipeline.later is not None:
-                course.left = not await wait_to_end(pipeline.later.withdraw(ctx.call))
+            if state.handle and pipeline.later is not None:
+                state.left = not await wait_to_end(pipeline.later.withdraw(ctx.call))
             raise
         return result
 
@@ -403,17 +403,17 @@ class _CallRun(Deadline):
     async def _wait_for_later(self, tool: Tool | None, result: Result, later: LaterWaiter) -> Result:
         """Return what a call was completed with; where no turn waits for that, that it is pending."""
         ctx, pipeline = self.ctx, self.pipeline
-        course, call = ctx.course, ctx.call
+        state, call = ctx.course, ctx.call
         self.give(None)
         if self.slot:
             self.slot.release()
         if result.status != "pending":  # the body has done without
             await later.withdraw(call)
             return result
-        if not course.resumed:
-            if not course.in_turn:
+        if not state.resumed:
+            if not state.in_turn:
                 return result
-            ended = _make_finished(call, call.name, "pending", "", True, tell_pending(course))
+            ended = _make_finished(call, call.name, "pending", "", True, tell_pending(state))
             if writing := pipeline.record.write(ended):
                 await wait_to_end(writing)
         ctx.progress(result)

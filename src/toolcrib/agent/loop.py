@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -42,7 +41,7 @@ from toolcrib.define.result import Result, Text
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
 from toolcrib.define.verdict import Selection
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 from toolcrib.policy.taint import TaintRules
 
 from .compact import ShortHistory
@@ -65,11 +64,8 @@ _DONE: _How = ("done", "")
 
 # Makes a history shorter where that is due, or in any case; None when there is nothing to take away.
 Shorten = Callable[[History, bool], Awaitable[ShortHistory | None]]
-# Says what is kept of an answer.
-Keep = Callable[[Call, Message], Awaitable[Message]]
-
-# Says what whoever asked is told in the end.
-Send = Callable[[str], Awaitable[str]]
+Keep = Callable[[Call, Message], Awaitable[Message]]  # says what is kept of an answer
+Send = Callable[[str], Awaitable[str]]  # says what the one who asked reads in the end
 
 _CUT_OFF_REPLIES = 3  # replies in a row whose calls were cut off
 
@@ -166,8 +162,8 @@ class Loop:
 
     async def run(self) -> TurnFinished:
         """Answer what stands last in the history. Cancelled, it leaves as cancelled, after the history was mended."""
-        self._task = asyncio.current_task()
-        self._stops = self._count_stops()
+        if task := asyncio.current_task():
+            self._task, self._stops = task, task.cancelling()
         going = _going.set(self)
         try:
             return await self._run()
@@ -258,11 +254,8 @@ class Loop:
 
     def _raise_if_stopped(self) -> None:
         """Stop also when a body or a model has swallowed the word."""
-        if self._count_stops() > self._stops:
+        if self._task is not None and self._task.cancelling() > self._stops:
             raise asyncio.CancelledError
-
-    def _count_stops(self) -> int:
-        return 0 if self._task is None else self._task.cancelling()
 
     async def _ask_model(self) -> Replied:
         if self.setup.model.card.window > 0:  # else nobody knows when a conversation is too long

@@ -32,7 +32,7 @@ class Inbox:
         self._is_closed = False
 
     def steer(self, message: Message) -> None:
-        """Put in a message that changes the course of the turn."""
+        """Put in a message that changes the state of the turn."""
         self._put(self._steering, message)
 
     def follow_up(self, message: Message) -> None:
@@ -46,7 +46,7 @@ class Inbox:
 
     @property
     def has_steering(self) -> bool:
-        """Whether somebody wants to change the course of the turn."""
+        """Whether somebody wants to change the state of the turn."""
         return bool(self._steering)
 
     def next_steering(self) -> Message | None:

@@ -72,14 +72,14 @@ def _list_sources(result: Result, tool: Tool | None, ctx: Ctx) -> tuple[str, ...
     return (tool.source, *sources) if is_unsaid or tool.source.startswith("mcp:") else sources
 
 
-def note_adjusted(result: Result, tool: Tool | None, course: CallState) -> Result:
+def note_adjusted(result: Result, tool: Tool | None, state: CallState) -> Result:
     """Return the result with the arguments that were read otherwise than they were written in its details.
 
     The details of a tool that declares its output hold that alone.
     """
-    if not course.adjusted or not isinstance(result.details, Mapping | None) or (tool and tool.output):
+    if not state.adjusted or not isinstance(result.details, Mapping | None) or (tool and tool.output):
         return result
-    return result._replace(details={**(result.details or {}), "adjusted": course.adjusted})
+    return result._replace(details={**(result.details or {}), "adjusted": state.adjusted})
 
 
 async def present_result(
@@ -162,9 +162,9 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
     return result if source or defuse(told) != told else result._replace(for_model=told)
 
 
-def tell_unrecorded(error: Exception, name: str, course: CallState, pipeline: CallPipeline) -> Result:
+def tell_unrecorded(error: Exception, name: str, state: CallState, pipeline: CallPipeline) -> Result:
     """Return what is said of a call of which nobody could write down what came of it."""
-    how = "ran" if course.started else "did not run"
+    how = "ran" if state.started else "did not run"
     why = f": {error}" if isinstance(error, ToolError) else ""
     return failure_result(name, f"{name} {how}, and that could not be recorded{why}", "unrecorded", pipeline)
 
@@ -179,13 +179,13 @@ def _read(error: BaseException) -> str:
 
 
 def describe_outcome(
-    result: Result, course: CallState, *, is_cancelled: bool
+    result: Result, state: CallState, *, is_cancelled: bool
 ) -> tuple[Literal["ok", "error", "pending", "cancelled"], str, str]:
     """Return what the record says of an end: the status, the code and the sentence."""
-    if result.status == "ok" and not is_cancelled and not course.left:
+    if result.status == "ok" and not is_cancelled and not state.left:
         return "ok", "", ""
-    if course.left or (result.status == "pending" and course.handle):
-        return "pending", "", tell_pending(course)
+    if state.left or (result.status == "pending" and state.handle):
+        return "pending", "", tell_pending(state)
     return "cancelled" if is_cancelled else result.status, read_detail(result, "code"), read_detail(result, "error")
 
 
@@ -195,6 +195,6 @@ def read_detail(result: Result, key: str) -> str:
     return str(details.get(key, "")) if result.status == "error" and isinstance(details, Mapping) else ""
 
 
-def tell_pending(course: CallState) -> str:
+def tell_pending(state: CallState) -> str:
     """Return what is said of a call that somebody completes later."""
-    return f"pending under the handle {course.handle!r}"
+    return f"pending under the handle {state.handle!r}"

@@ -1,7 +1,6 @@
 """What every call goes through, made once and shared by all of them."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import field
 from typing import Any
 
 from toolcrib.adapter.trim import RESULT_CHARS
@@ -16,7 +15,7 @@ from toolcrib.define.quota import Meter
 from toolcrib.define.record import Record
 from toolcrib.define.tool import PROGRAM, BodyRunner, Tool
 from toolcrib.define.verdict import ArgumentRules, Selection, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .belt import no_such_tool
 from .hooks import BoundHook

@@ -12,7 +12,6 @@ not count: it has no effects, and an agent that could not end would go on until 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -32,7 +31,7 @@ from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import AgentTask, Limits
 from toolcrib.define.verdict import Selection, Verdict, Verdicts
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 from toolcrib.policy.taint import TaintRules
 
 from .compact import shortener

@@ -5,7 +5,6 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from typing import Any, Literal
 
 from pydantic_core import to_jsonable_python
@@ -19,7 +18,7 @@ from toolcrib.define.message import Message, Thinking
 from toolcrib.define.model import History
 from toolcrib.define.result import Result, Text
 from toolcrib.define.taint import join_sources, source_after
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex, replace
 
 from .limits import REPEATED, drop_token
 

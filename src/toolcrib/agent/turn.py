@@ -5,7 +5,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
 from functools import partial
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -23,7 +22,7 @@ from toolcrib.define.result import Text
 from toolcrib.define.session import kind_from_key
 from toolcrib.define.taint import join_sources, sources_of
 from toolcrib.define.turn import TurnRequest
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .compact import shortener
 from .declare import Declarations

@@ -5,7 +5,6 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -28,7 +27,7 @@ from toolcrib.define.ports import SCOPES, Approver, Progress, Rpc, Scope
 from toolcrib.define.result import Result
 from toolcrib.define.tool import BodyRunner, Tool, as_tool, result_from
 from toolcrib.define.turn import Limits, TurnRequest, user_message
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, fields, replace
 from toolcrib.policy.lint import Finding, Level
 from toolcrib.policy.resolve import is_owner
 from toolcrib.policy.settings import PolicySettings

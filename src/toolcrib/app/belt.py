@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ from toolcrib.define.session import to_agent
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Layer, LayerStep, Selection, Verdict
 from toolcrib.define.web import WayOut
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, fields, replace
 from toolcrib.policy.explain import JudgedCall, judge_call
 from toolcrib.policy.taint import taint_rules_for
 from toolcrib.registry.agents import Agents

@@ -1,7 +1,6 @@
 """The methods of the services as tool bodies ask for them, and as the tools whose work they do."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,7 +18,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.taint import join_sources
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Selection
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 from toolcrib.services.router import Router, RunMethod
 
 _OUTSIDE = "outside"  # the parameter of methods that say something in a session: where those words came from

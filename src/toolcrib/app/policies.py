@@ -9,7 +9,6 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -33,7 +32,7 @@ from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import to_channel
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Decision, LayerStep, Selection, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass, field, replace
 from toolcrib.policy.callers import ChannelNames, list_declared, list_people, list_places
 from toolcrib.policy.explain import caller_json, list_conditions, verdict_json, with_call
 from toolcrib.policy.identities import is_role, to_sender

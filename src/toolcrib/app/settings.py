@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -22,7 +21,7 @@ from toolcrib.config.parse import parse_document
 from toolcrib.config.positions import KeyPath, format_path
 from toolcrib.config.settings import Config
 from toolcrib.define.errors import ConfigError, ToolError
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 from toolcrib.policy.lint import Finding
 from toolcrib.registry.catalog import ALIASED, Problem
 from toolcrib.services.feature import Difference, PreparedChange

@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from toolcrib.define.errors import DeclarationError, PluginError, ToolError
 from toolcrib.define.names import suggest
 from toolcrib.define.plugin import Plugin
 from toolcrib.define.tool import PROGRAM, Tool, as_tool
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 from toolcrib.registry.agents import AgentOffer, Agents, KnownNames, collect_agents
 from toolcrib.registry.catalog import Catalog, Problem
 from toolcrib.registry.sources import Offer, collect_catalog, rename_tools

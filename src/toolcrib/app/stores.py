@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from pathlib import Path
 
 import platformdirs
@@ -26,7 +25,7 @@ from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.log import SessionStore
 from toolcrib.define.ports import Blobs
 from toolcrib.define.record import Record, RecordEntry
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 from toolcrib.policy.resolve import is_owner
 from toolcrib.services.audit import Audit, Report, verify
 from toolcrib.services.feature import Stores

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from secrets import token_hex
@@ -31,7 +30,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.taint import join_sources
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import Limits
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 from toolcrib.policy.reach import reaches_as_much
 from toolcrib.policy.resolve import agent_of, child_of, max_subagents
 from toolcrib.policy.settings import SubagentSettings

@@ -15,7 +15,6 @@ A file is read once: what was hashed is what is parsed. Every complaint names it
 import errno
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, DeclarationError, ToolError
 from toolcrib.define.names import canonical, nearest
 from toolcrib.define.schema.check import check_of_schema
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 HeaderPath = tuple[str | int, ...]
 

@@ -10,7 +10,6 @@ import itertools
 import logging
 import random
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import field
 from typing import Any, NoReturn
 
 import orjson
@@ -21,7 +20,7 @@ from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayErr
 from toolcrib.define.gateway import PROTOCOL
 from toolcrib.define.parts import MAX_JOINED_BYTES, MAX_WHOLE_BYTES, PARTS, FrameAssembler, split_frame
 from toolcrib.define.ports import Progress
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .device_key import DeviceKey
 

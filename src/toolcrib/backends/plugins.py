@@ -10,7 +10,6 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +23,7 @@ from toolcrib.define.names import canonical, suggest
 from toolcrib.define.plugin import Factory, Plugin, takes_caller
 from toolcrib.define.schema.check import retrieve_nothing
 from toolcrib.define.tool import Effect, Tool
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 MANIFEST = "toolcrib.plugin.json"
 _MANIFESTS = (MANIFEST, "openclaw.plugin.json")

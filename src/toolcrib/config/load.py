@@ -5,7 +5,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ from toolcrib.define import session
 from toolcrib.define.channel import ID_RULES, ChannelKind, IdRules
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import fold_name
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 from toolcrib.policy import settings as policies
 from toolcrib.policy.command import CommandRules, judge, look_up_in, rules_from
 from toolcrib.policy.identities import ANYWHERE

@@ -8,12 +8,11 @@ check to complain about.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from typing import Any, get_args
 
 from toolcrib.define.errors import ConfigError, ConfigLocation
 from toolcrib.define.names import fold_name
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 from toolcrib.policy.match import complaint_about
 
 from .positions import KeyPath, format_path, place

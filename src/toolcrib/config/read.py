@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import date, time
 from pathlib import Path
 from sys import intern
@@ -16,7 +15,7 @@ from typing import Any
 from toolcrib.config.parse import parse_document
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ConfigError, ConfigLocation
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .positions import MAX_DEPTH, KeyPath, Places, Spot, deep, place
 

@@ -1,14 +1,13 @@
 """Where an OpenClaw file sends a caller, and whether it lets them in: `bindings`, `dmScope`, policies, allow lists."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, get_args
 
 from toolcrib.define import session
 from toolcrib.define.caller import Caller, Sender
 from toolcrib.define.names import fold_name
 from toolcrib.define.verdict import LayerName, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .read import Document
 

@@ -14,7 +14,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,7 +22,7 @@ from pydantic_core import to_jsonable_python
 from toolcrib.define.schema.annotations import Field, Schema, fields_of, members_of, object_schema
 from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema
 from toolcrib.define.schema.portable import Check, Shape, check_portable_schema
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .errors import ArgumentError, DeclarationError
 from .names import canonical, nearest

@@ -9,10 +9,9 @@ other side is on the disk. A post is sent again after a break only where the oth
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass
 
 from .caller import Caller, Sender
 from .display import quote_short

@@ -2,10 +2,9 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .gateway import ClientRole
 

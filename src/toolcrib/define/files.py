@@ -13,10 +13,9 @@ How a path may be spelled is read here once for every workspace; nothing is look
 import hashlib
 import unicodedata
 from collections.abc import Callable
-from dataclasses import field
 from typing import Literal
 
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .display import quote_short
 from .errors import ToolError

@@ -6,12 +6,11 @@ What is kept of a job goes through a JobStore, in which a slot is claimed once, 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass
 
 from .args import trim
 from .caller import Caller

@@ -7,10 +7,9 @@ The last line is where the session stands; the path from the first line to it is
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, regex, replace
 
 from .errors import ToolError
 from .event import Ending, Usage

@@ -1,10 +1,9 @@
 """Nodes: devices that a gateway has do things. What each platform may be asked for, and which of them a word means."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .errors import ToolError
 

@@ -8,11 +8,10 @@ A `Moment` is what hooks get of a turn and a session.
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import field, replace
 from inspect import signature
 from typing import Any
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .agent import Agent
 from .caller import Caller

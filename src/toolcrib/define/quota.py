@@ -1,12 +1,11 @@
 """Quotas: what somebody may take in an hour or a day, what was taken, and where that is counted."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
 from secrets import token_hex
 from typing import Literal, Protocol, get_args
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .caller import Caller
 from .tool import Tool

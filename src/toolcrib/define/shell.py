@@ -10,10 +10,9 @@ deadline or `stop` ends the whole tree: TERM, then KILL a little later. Whatever
 
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Literal, Protocol
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 EndReason = Literal["exit", "signal", "timeout", "stop", "lost"]
 

@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import field, replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -46,7 +45,7 @@ from toolcrib.define.schema.annotations import (
 )
 from toolcrib.define.schema.check import check_of_fields, check_of_model, check_of_schema, model_from, shape_of_output
 from toolcrib.define.schema.portable import Shape, check_portable_schema
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 from toolcrib.threads import in_thread
 
 from .args import Args

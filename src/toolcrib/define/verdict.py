@@ -6,11 +6,10 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal, Protocol, get_args
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .names import canonical
 from .tool import Tool

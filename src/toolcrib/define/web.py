@@ -10,7 +10,6 @@ address was judged, and nobody sees it before or after.
 import codecs
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from datetime import date
 from secrets import token_hex
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .egress import EgressRules
 

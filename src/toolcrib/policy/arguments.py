@@ -6,7 +6,6 @@ that gives. What cannot be judged denies.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from toolcrib.define.args import write_plain
@@ -16,7 +15,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.schema.coerce import target_of
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ArgumentRule, ArgumentRules, Consent, Decision, Layer, Rule, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .conditions import Holds, Roots, UnjudgedError, is_whole_address, make_test
 from .reach import ANY, Looked, place_of, read_reached, resolve_wide

@@ -5,13 +5,12 @@ every layer is an AND. So the verdict on any caller is the stricter one of those
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, product
 
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.names import fold_name
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .chats import account_groups, find_groups
 from .identities import is_role, rules_of, sender_key, to_sender

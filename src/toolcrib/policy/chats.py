@@ -1,7 +1,6 @@
 """The layers of chats: what a group, or direct messages, say about who speaks there, by sender, for all, by `*`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from toolcrib.define import session
@@ -9,7 +8,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.names import fold_name
 from toolcrib.define.tool import PROGRAM
 from toolcrib.define.verdict import Layer, LayerName, Rule
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 
 from .identities import (
     NAMES,

@@ -12,7 +12,6 @@ guests        nothing bounds whoever is not the owner, or an entry of a chat giv
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from toolcrib.define.caller import OWNER, Caller, Sender
@@ -20,7 +19,7 @@ from toolcrib.define.names import beginning_of, fold_name, nearest
 from toolcrib.define.taint import SOURCE_KINDS, is_known_kind
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Rule, Selection, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .gate import is_plugin_only
 from .identities import SENDER_TYPES, SenderKey, fold_username, sender_key, to_sender

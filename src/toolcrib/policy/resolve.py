@@ -5,12 +5,11 @@ subagents look at fields of a `ResolvedCaller`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.names import fold_name
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .identities import Identity, identities_of, sender_key
 from .settings import PolicySettings, SubagentSettings, ToolsSettings

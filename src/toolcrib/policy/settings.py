@@ -5,7 +5,6 @@ it as `origin`, so that a verdict can name it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -25,7 +24,7 @@ from pydantic import (
 from toolcrib.define.channel import ID_RULES, IdRules
 from toolcrib.define.names import fold_name, suggest
 from toolcrib.define.verdict import OWNERS_CONSENT, ArgumentRule, Consent, Layer, Rule
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .conditions import check_when, dump_when
 from .identities import IDENTITIES, Identity, is_role, sender_key

@@ -5,7 +5,6 @@ A denial goes before a question, and neither permits anything.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +12,7 @@ from toolcrib.define.caller import Caller
 from toolcrib.define.taint import MAX_SOURCES, matches_source
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import LayerStep, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .match import Groups, Inventory, matcher_for
 from .resolve import resolve

@@ -1,14 +1,13 @@
 """A policy tried before it counts: what no caller may ever have, and what another policy would change. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import product
 
 from toolcrib.define import session
 from toolcrib.define.caller import Caller
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import ANY_CALL, ArgumentRule, Decision, Selection, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .callers import join_halves, list_speakers
 from .chats import TOPIC, chat_layers

@@ -6,12 +6,11 @@ to itself is left out and reported; the others stay.
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
 
 from toolcrib.define.agent import COMPLETE, Agent
 from toolcrib.define.names import canonical, fold_name, suggest
 from toolcrib.define.tool import EFFECTS
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .catalog import Catalog, Problem
 

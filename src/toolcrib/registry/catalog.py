@@ -1,12 +1,11 @@
 """Catalog: every tool by name, and the groups derived from what tools say of themselves. A snapshot never changes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from toolcrib.define.names import mcp_spellings, suggest
 from toolcrib.define.tool import Tool
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 # The platform tools: every core group but these two, and agents_list, which has no group of its own.
 _NOT_PLATFORM = frozenset({"fs", "runtime"})

@@ -6,7 +6,6 @@ nothing takes the others down.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
 from functools import partial, wraps
 from typing import Any
 
@@ -17,7 +16,7 @@ from toolcrib.define.errors import DeclarationError
 from toolcrib.define.names import ALIASES, fold_name, is_name
 from toolcrib.define.plugin import Factory, Guard, Hook, Observer, takes_caller
 from toolcrib.define.tool import PROGRAM, Tool
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .catalog import DERIVED_GROUPS, Catalog, Problem
 

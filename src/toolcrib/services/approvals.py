@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field, replace
 from functools import partial
 from secrets import token_hex
 from typing import Annotated, Any, Literal, TypeVar
@@ -18,7 +17,7 @@ from toolcrib.define.ports import rpc
 from toolcrib.define.record import Answered, Granted, Record, RecordEntry, Revoked
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.tool import Tool
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 from toolcrib.policy.settings import PolicySettings
 
 from .answerers import Answerers, explain_late_answer, explain_once, spell_always

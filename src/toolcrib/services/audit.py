@@ -5,7 +5,6 @@ listed, and on request every decision is derived again from what it was made fro
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import asdict, field
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -16,7 +15,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.define.ports import rpc
 from toolcrib.define.record import NOTHING, Head, Row, Rows, hash_after
 from toolcrib.define.session import to_channel
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass, field
 from toolcrib.policy.identities import sender_key
 
 from .feature import Core, Feature

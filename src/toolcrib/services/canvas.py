@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import field, replace
 from functools import partial
 from pathlib import PurePosixPath
 from secrets import token_hex, token_urlsafe
@@ -33,7 +32,7 @@ from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.session import kind_from_key
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.web import WayOut
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .browser import Browser
 from .chat import Chats

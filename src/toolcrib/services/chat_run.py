@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.sourced import attribute
 from toolcrib.define.taint import sources_of
 from toolcrib.define.turn import FollowedTurn, user_message
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .sessions import describe_sources
 

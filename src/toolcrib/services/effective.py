@@ -1,7 +1,6 @@
 """What stands beside the rules now, for explain: grants that answer for a human, and quotas with what is left."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, field
 from typing import Any, NamedTuple, Protocol
 
 from toolcrib.define.approval import Grant, lasting_digest
@@ -13,7 +12,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.tool import Tool
 from toolcrib.define.verdict import Consent, LayerName, Selection, Verdict
 from toolcrib.define.web import WayOut
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass, field
 from toolcrib.policy.arguments import bind_grant, resolve_places
 from toolcrib.policy.explain import JudgedCall, caller_json, explain_json, with_call
 from toolcrib.policy.resolve import resolve

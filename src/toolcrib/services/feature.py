@@ -9,7 +9,6 @@ A feature is a module with a `mount`, and one line in `FEATURES` (app/features.p
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -34,7 +33,7 @@ from toolcrib.define.record import Record, Rows
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import FollowedTurn, TurnRequest
 from toolcrib.define.web import WayOut
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 from toolcrib.policy.resolve import is_among, is_owner, person_of
 from toolcrib.policy.settings import PolicySettings
 from toolcrib.services.members import Members

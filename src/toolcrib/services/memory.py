@@ -11,7 +11,6 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -39,7 +38,7 @@ from toolcrib.define.names import suggest
 from toolcrib.define.ports import Progress, Workspace, rpc, work_of
 from toolcrib.define.result import Text
 from toolcrib.define.taint import source_after
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 from toolcrib.policy.resolve import ResolvedCaller, agent_of, person_of, resolve
 
 from .feature import Core, Feature

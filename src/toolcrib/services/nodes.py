@@ -11,7 +11,6 @@ import secrets
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
 from typing import Annotated, Any, NamedTuple
 
 import orjson
@@ -35,7 +34,7 @@ from toolcrib.define.node import (
 from toolcrib.define.plugin import Allow, Ask, Block, Hook, Word
 from toolcrib.define.ports import rpc
 from toolcrib.define.schema.annotations import JsonObject, JsonValue
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .devices import Devices, DeviceWord
 from .exec.processes import remember

@@ -8,7 +8,6 @@ turn of its own.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import field
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -34,7 +33,7 @@ from toolcrib.define.schema.portable import Shape
 from toolcrib.define.sourced import attribute
 from toolcrib.define.tool import Tool
 from toolcrib.define.turn import TurnRequest
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .calls import read_completion, source_of_client
 from .chat import Chats

@@ -3,7 +3,6 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from typing import Any
@@ -22,7 +21,7 @@ from toolcrib.define.schema.annotations import (
 )
 from toolcrib.define.schema.check import check_of_fields
 from toolcrib.define.schema.portable import Shape
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 log = logging.getLogger("toolcrib")
 

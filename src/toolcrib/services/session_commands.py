@@ -3,7 +3,6 @@
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from secrets import token_hex
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ from toolcrib.define.message import Message, describe_content
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
 from toolcrib.define.session import agent_from_key, to_agent, to_thread_key
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .feature import Feature, TurnCore
 from .sessions import Sessions, describe_pending, describe_sources, session_id

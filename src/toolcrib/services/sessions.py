@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from secrets import token_hex
 from typing import Annotated, Any, Protocol
 
@@ -22,7 +21,7 @@ from toolcrib.define.model import History
 from toolcrib.define.ports import rpc
 from toolcrib.define.result import Image
 from toolcrib.define.session import agent_from_key, check_key, is_within, kind_from_key, to_store_key
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .calls import PendingCalls
 from .feature import Feature, ModelNames, RunningTurn, TurnCore

@@ -10,7 +10,6 @@ import binascii
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args
@@ -35,7 +34,7 @@ from toolcrib.define.voice import (
     choose_format,
     prepare_text,
 )
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, regex, replace
 from toolcrib.threads import in_thread
 
 from .chat_run import ChatQuery

@@ -12,7 +12,6 @@ needs a plugin of pytest's, such as the one that comes with anyio, and its mark.
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import field
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +25,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.sourced import attribute
 from toolcrib.define.tool import Tool, as_tool
 from toolcrib.define.web import Page
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .files import MemoryWorkspace, list_names
 from .models import FunctionModel, ScriptedModel, call_reply, text_reply

@@ -1,13 +1,12 @@
 """Models that say what a test wants: a script of replies, or a function that makes them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 
 from toolcrib.define.event import CallDelta, Replied, ReplyEvent, TextDelta, Usage
 from toolcrib.define.message import Call, Message
 from toolcrib.define.model import ModelCard, Request
 from toolcrib.define.result import Text
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 _CARD = ModelCard(provider="test", model="scripted", sees=True)
 _NOTHING = Usage()

@@ -1,10 +1,9 @@
 """One walk over a foreign schema: every place read, references followed, unions merged, all of it bounded."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .keywords import (
     ATOMS,

@@ -15,7 +15,6 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from toolcrib.backends.web.proxy import Dial, GuardedProxy
 from toolcrib.define.egress import read_url
 from toolcrib.define.errors import ToolError
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as PlaywrightBrowser

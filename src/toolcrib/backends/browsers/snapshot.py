@@ -8,10 +8,9 @@ Each element has a ref, by which it is named when something is done to it.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any, NamedTuple
 
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 _INTERACTIVE = frozenset((
     "button", "link", "textbox", "checkbox", "radio", "combobox", "listbox", "menuitem", "menuitemcheckbox",

@@ -2,10 +2,9 @@
 
 from collections import deque
 from contextlib import suppress
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .chromium import GuardedContext, load_errors
 

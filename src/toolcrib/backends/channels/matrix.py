@@ -1,6 +1,6 @@
 """Matrix, by its client API: rooms are synced behind a token, and what is sent has a transaction id that holds once.
 
-Rooms that are encrypted cannot be read. An invitation is heard like a message: whose are taken is not for a channel to
+Rooms that are encrypted cannot be read. An invitation is read like a message: whose are taken is not for a channel to
 say. A room is direct while nobody but one other and we are in it and nobody else may read it, whatever it calls itself:
 such a chat is `ROOM/@user:server`, and a message there goes to that user alone, or not at all.
 """

@@ -12,7 +12,6 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from toolcrib.backends.files.beneath import Beneath
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Command, CommandEnded, CommandLimits, Confinement
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 
 from .limits import hierarchies
 from .profile import holds_system

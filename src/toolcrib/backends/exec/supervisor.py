@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import orjson
 
 from toolcrib.define.errors import ToolError
 from toolcrib.define.shell import Leftover
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 from toolcrib.threads import in_thread
 
 from . import tree

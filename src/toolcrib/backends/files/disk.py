@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from toolcrib.define.files import (
     join_parts,
     plain,
 )
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .beneath import Beneath
 from .guard import Access, WorkspaceGuard

@@ -8,7 +8,6 @@ reads like orders to the model is left out, and the tool is reported.
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from toolcrib.adapter.cut import cut
@@ -26,7 +25,7 @@ from toolcrib.define.result import Result
 from toolcrib.define.schema.check import check_of_schema, shape_of_output
 from toolcrib.define.schema.portable import Shape
 from toolcrib.define.tool import Tool
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 
 CallServer = Callable[[str, Mapping[str, Any], Progressed | None], Awaitable[Any]]
 """Calls a tool of the server by its own name; the answer is as the server sent it."""
@@ -50,7 +49,7 @@ _LEFT_OUT = "(The server's description reads like orders to the reader and was l
 
 
 class DeclaredTools(NamedTuple):
-    """The tools that a server declared, and a sentence about each that could not be made, or not wholly; by its own names."""
+    """The tools that a server declared; and, by its own names, why some could not be made, or not wholly."""
 
     tools: Mapping[str, Tool]
     faults: Mapping[str, str]

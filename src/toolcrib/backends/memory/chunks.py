@@ -2,11 +2,10 @@
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import field
 from hashlib import sha256
 from typing import NamedTuple
 
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 CHUNK_CHARS, OVERLAP_CHARS = 1_600, 320
 _MIN_CHARS = 32

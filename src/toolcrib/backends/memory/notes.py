@@ -7,7 +7,6 @@ import weakref
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from toolcrib.define.display import quote_short
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Passage
 from toolcrib.define.memory import MemoryPlaces
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 from toolcrib.threads import in_turn
 
 MAX_NOTES, NOTE_BYTES = 50_000, 4 << 20

@@ -6,7 +6,6 @@ Every failure ends as one `Replied` that says why.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
@@ -22,7 +21,7 @@ from toolcrib.define.message import Thinking
 from toolcrib.define.model import ModelCard, Request, may_request
 from toolcrib.define.names import suggest
 from toolcrib.define.result import Text
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .answer import Answer
 from .failures import (

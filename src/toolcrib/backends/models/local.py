@@ -17,7 +17,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from toolcrib.define.message import Call, Message
 from toolcrib.define.model import History, ModelCard, Price, Request
 from toolcrib.define.result import Text
 from toolcrib.define.tool import Tool
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 from toolcrib.threads import in_thread
 
 from .failures import ProviderLabel

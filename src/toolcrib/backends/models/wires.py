@@ -1,7 +1,6 @@
 """The four APIs as far as HTTP knows them: where they are asked, how a key is shown, when a reply is over."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -10,7 +9,7 @@ from toolcrib.adapter.cards import Api, Target
 from toolcrib.adapter.reply import ReplyReader
 from toolcrib.adapter.wire import as_list, as_object, as_text
 from toolcrib.define.event import Replied
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .known import is_oauth_token
 

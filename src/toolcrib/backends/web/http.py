@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -19,7 +18,7 @@ from toolcrib.define.display import strip_to_line
 from toolcrib.define.egress import Destination, judge_port, read_url
 from toolcrib.define.errors import ToolError
 from toolcrib.define.web import PAGE_BYTES, PAGE_SECONDS, Page
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .unpack import PackedError, Unpacker, list_encodings
 

@@ -5,7 +5,6 @@ import http.client
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,7 +14,7 @@ from toolcrib.backends.models.known import KNOWN
 from toolcrib.config.settings import ProviderSettings
 from toolcrib.define.errors import CribError
 from toolcrib.define.model import model_name
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass
 from toolcrib.threads import in_thread
 
 HealthState = Literal["ok", "missing", "broken"]

@@ -7,7 +7,6 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import field
 from typing import Any, TextIO
 
 import click
@@ -21,7 +20,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.names import fold_name
 from toolcrib.define.result import Image, Result, Text
 from toolcrib.define.verdict import Verdict
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from ._format import Formatter, Style, columns, flatten, truncate
 

@@ -14,7 +14,6 @@ import stat
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
 from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -28,7 +27,7 @@ from toolcrib.define.display import escape
 from toolcrib.define.egress import is_origin_of
 from toolcrib.define.errors import CribError
 from toolcrib.define.gateway import ADMIN, OPERATOR_SCOPES, ClientRole
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex, replace
 from toolcrib.services.revocation import OWNER_DOOR
 
 log = logging.getLogger("toolcrib")

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import field
 from secrets import token_hex
 from typing import Any
 
@@ -19,7 +18,7 @@ import orjson
 from starlette.types import Receive, Scope
 
 from toolcrib.define.result import Image
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .credentials import Principal
 from .http import Gate, HttpError, HttpRoute, Raw, admit, ask, find_header, read_json, wait_until_gone

@@ -5,12 +5,11 @@ and every program is a whole path; only a line that a person approved as it stan
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeGuard, TypeVar
 
 from toolcrib.define.display import quote_short
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from .environment import unsafe_names
 from .literal import quote_word

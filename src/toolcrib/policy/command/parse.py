@@ -7,13 +7,12 @@ plain. Commands are collected from everywhere, also from loops and substitutions
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
 from typing import NamedTuple
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .literal import literal
 

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 
 from .options import Grammar, IsWithin, UnsafeUsageError, Use, check_paths, names, read_use
 

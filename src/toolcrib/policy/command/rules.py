@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from functools import lru_cache
 from posixpath import normpath
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from typing import Any, Literal, Protocol
 import re2
 from pydantic import TypeAdapter
 
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 
 from .programs import READERS
 

@@ -6,7 +6,6 @@ import binascii
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -20,7 +19,7 @@ from toolcrib.define.message import Call
 from toolcrib.define.ports import ToolWork, rpc
 from toolcrib.define.schema.annotations import JsonObject
 from toolcrib.define.taint import join_sources, sources_of
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 from toolcrib.services.feature import TurnCore
 
 from .asking import PRESSED

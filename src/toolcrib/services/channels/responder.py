@@ -10,7 +10,6 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from toolcrib.adapter.fence import fence, new_token
@@ -23,7 +22,7 @@ from toolcrib.define.message import Message
 from toolcrib.define.ports import Why, check_why
 from toolcrib.define.result import Text
 from toolcrib.define.turn import TurnRequest
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, regex, replace
 from toolcrib.policy.explain import verdict_json
 from toolcrib.services.approvals import Approvals
 from toolcrib.services.chat import Chats

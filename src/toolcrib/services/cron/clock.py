@@ -9,13 +9,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.job import Job, JobRun, JobStore
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from . import slots
 from .slots import RunEnd

@@ -6,7 +6,6 @@ say the session keeps nothing, and of another one what it says.
 """
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from toolcrib.config.settings import Config, HeartbeatSettings
@@ -21,7 +20,7 @@ from toolcrib.define.session import SessionKey
 from toolcrib.define.taint import source_after
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer, Rule
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 from toolcrib.policy.resolve import agent_of
 from toolcrib.services.chat_events import tell_answer
 from toolcrib.services.feature import TurnCore

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from toolcrib.adapter.fence import fence, new_token
 from toolcrib.define.caller import Caller
@@ -14,7 +13,7 @@ from toolcrib.define.session import SessionKey
 from toolcrib.define.taint import join_sources, source_after
 from toolcrib.define.turn import TurnRequest
 from toolcrib.define.verdict import Layer, Rule
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 from toolcrib.policy.resolve import agent_of, later_caller
 from toolcrib.services.channels import Channels
 from toolcrib.services.chat import Chats

@@ -5,7 +5,6 @@ import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +21,7 @@ from toolcrib.define.plugin import Allow, Ask, Block, Hook, Word
 from toolcrib.define.ports import Blobs
 from toolcrib.define.shell import Command, CommandLimits, Leftover, Shell
 from toolcrib.define.verdict import Basis, Grounds, Verdict
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field, replace
 from toolcrib.policy.command import CommandRules, Judgement, look_up_in, rules_from
 from toolcrib.policy.command.environment import FIXED, HELD
 from toolcrib.policy.command.judge import SeenLook, judge_strictest

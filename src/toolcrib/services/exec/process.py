@@ -4,14 +4,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from secrets import token_hex
 from typing import Any
 
 from toolcrib.define.caller import Caller
 from toolcrib.define.shell import CommandEnded, RunningCommand
 from toolcrib.define.taint import split_sources
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 
 from .output import count_unfinished, decode_output, draws_screen
 

@@ -6,7 +6,6 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, field, replace
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -18,7 +17,7 @@ from toolcrib.define.names import suggest
 from toolcrib.define.ports import Blobs, Progress, rpc, work_of
 from toolcrib.define.shell import Command, CommandLimits, Leftover, Shell
 from toolcrib.define.taint import join_sources
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import asdict, dataclass, field, replace
 from toolcrib.policy.resolve import ResolvedCaller
 from toolcrib.services.revocation import LiveWork
 from toolcrib.threads import in_thread

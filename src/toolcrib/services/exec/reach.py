@@ -7,14 +7,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from toolcrib.define.display import escape_unprintable
 from toolcrib.define.errors import ToolError
 from toolcrib.define.taint import join_sources
-from toolcrib.lazy import regex
+from toolcrib.lazy import regex, replace
 from toolcrib.policy.command import Judgement
 from toolcrib.policy.command.options import UnsafeUsageError, names
 from toolcrib.policy.command.parse import TOLD_DOUBTS, FoundCommand

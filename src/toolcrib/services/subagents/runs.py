@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from toolcrib.define.agent import OUTCOME, WORKING
@@ -17,7 +16,7 @@ from toolcrib.define.model import Effort
 from toolcrib.define.session import agent_from_key
 from toolcrib.define.taint import join_sources, source_after, sources_of
 from toolcrib.define.turn import TurnHandle
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 STOPPED = "subagent:stopped"  # noted in a session that somebody stopped, so that it does not look interrupted
 AUTHOR = "subagent:author"  # noted in the session of one: who began it, or had it go on

@@ -1,12 +1,11 @@
 """codebase_investigator: finds out where things are in a code base and how they work, by reading it."""
 
-from dataclasses import field
 from typing import Annotated
 
 from pydantic import Field
 
 from toolcrib import Agent
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 _PROMPT = """\
 You read code to answer a question about it. You change nothing and you run nothing.

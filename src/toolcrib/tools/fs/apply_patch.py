@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 from toolcrib import Ctx, Result, ToolError, tool
 from toolcrib.files import Change
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from ._diff import apply_splices, make_diff, render_change
 from ._match import quote_path

@@ -4,13 +4,12 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from operator import attrgetter
 from typing import Annotated, Any
 
 from toolcrib import Ctx, Result, Tool, ToolError, tool
 from toolcrib.files import Change, Entry
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 from ._diff import Diff, Splice, apply_splices, find_overlap, make_diff, make_splices, render_change
 from ._match import MAX_SPOTS, FileBody, Matches, MatchReading, find_nearest, quote_line, quote_path, split_lines

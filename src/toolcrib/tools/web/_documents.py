@@ -4,13 +4,12 @@ import io
 import json
 import re
 import time
-from dataclasses import field
 from typing import Literal, Protocol
 from urllib.parse import urljoin
 from xml.parsers import expat
 
 from toolcrib import ToolError
-from toolcrib.lazy import dataclass, regex
+from toolcrib.lazy import dataclass, field, regex
 from toolcrib.tools._media import file_kind, format_size, is_binary
 
 from ._article import find_article, find_hidden

@@ -12,7 +12,6 @@ import stat
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import field
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
@@ -23,7 +22,7 @@ from toolcrib.backends.files.guard import WorkspaceGuard
 from toolcrib.backends.files.os_errors import as_tool_errors
 from toolcrib.define.errors import ToolError
 from toolcrib.define.files import Find, Found, MatchedLine, Names, Search
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .globs import glob_matcher
 from .rg import MatchRow, Sieve, StopSignal, accepts_glob, find_ripgrep, pattern_options, read_rows, run_until_stopped

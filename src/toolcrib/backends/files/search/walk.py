@@ -9,12 +9,11 @@ import os
 import stat
 from bisect import bisect
 from collections.abc import Generator, Iterator
-from dataclasses import field
 from itertools import islice
 from typing import NamedTuple
 
 from toolcrib.backends.files.stage import STAGE
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, field
 
 from .globs import IGNORE_FILES, NO_RULES, GlobMatcher, IgnoreRules
 

@@ -4,7 +4,6 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -17,7 +16,7 @@ from toolcrib.define.model import model_name
 from toolcrib.define.session import agent_from_key, to_agent
 from toolcrib.doors.cli._format import flatten
 from toolcrib.doors.cli._talk import AskAs, AskedTurn, read_attachment
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 from toolcrib.policy.resolve import mark_terminal_owner
 
 _MAX_SESSIONS = 1000  # sessions that are looked through

@@ -2,14 +2,13 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 
 from toolcrib.backends.files.local import LocalWorkspace, Make, diff_file
 from toolcrib.define.display import escape
 from toolcrib.define.errors import CribError, ToolError
 from toolcrib.define.files import NOWHERE, Change, Entry
 from toolcrib.define.ports import Workspace
-from toolcrib.lazy import dataclass
+from toolcrib.lazy import dataclass, replace
 
 _FILE_BYTES = 4 * 1024 * 1024  # bytes of a file that are kept
 _MAX_CHANGES = 50  # changes that are kept
