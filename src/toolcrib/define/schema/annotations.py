@@ -19,7 +19,7 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
@@ -110,14 +110,13 @@ def read_docstring(function: Callable[..., Any]) -> tuple[str, Mapping[str, str]
             found[entry[1]] = " ".join(entry[2].split())
         return ""
 
-    def take_section(section: re.Match[str]) -> str:
-        entries = _GOOGLE_ENTRY if section.re is _GOOGLE else _NUMPY_ENTRY
+    def take_section(entries: re.Pattern[str], section: re.Match[str]) -> str:
         left = entries.sub(take, textwrap.dedent(f"{section[1]}\n"))
         return section[0] if left.strip() else ""  # about something else, too: it stays whole
 
-    for pattern, take_out in ((_GOOGLE, take_section), (_NUMPY, take_section), (_SPHINX, take)):
-        text = pattern.sub(take_out, text)
-    return text.strip(), found
+    text = _GOOGLE.sub(partial(take_section, _GOOGLE_ENTRY), text)
+    text = _NUMPY.sub(partial(take_section, _NUMPY_ENTRY), text)
+    return _SPHINX.sub(take, text).strip(), found
 
 
 def fields_of_function(
