@@ -162,7 +162,7 @@ def shape_of(wanted: Wanted, where: str) -> Shape:
 
 
 def defaults_of(wanted: Wanted, where: str) -> dict[str, Any]:
-    """Return the value of every input that has one when nobody gives it."""
+    """Return the defaults of the inputs that have one."""
     if isinstance(wanted, Mapping):
         properties = schema_of(wanted, where).get("properties", {})
         return {name: each["default"] for name, each in properties.items() if "default" in each}
@@ -181,7 +181,7 @@ def defaults_of(wanted: Wanted, where: str) -> dict[str, Any]:
 
 
 _TASK: Wanted = {"query": {"type": "string", "description": "The task for the agent.", "required": True}}
-_NO_LIMIT = 1_000_000_000  # turns, tokens or seconds: what nobody reaches, and every clock and every printer can take
+_NO_LIMIT = 1_000_000_000  # turns, tokens or seconds: out of reach, and in the range of every clock and formatter
 _ARGUMENT = regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -288,7 +288,7 @@ def make_called_key(agent: str, id: str) -> str:
 
 
 def is_called(key: str) -> bool:
-    """Tell whether a session is that of a run its parent waited for: nobody lists, steers or goes on with it."""
+    """Tell whether a session is that of a run its parent waited for: it is not listed, steered or resumed."""
     return key.rpartition(":")[2].startswith(_CALLED)
 
 

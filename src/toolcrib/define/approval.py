@@ -2,7 +2,7 @@
 
     pending ──▶ allowed ──▶ spent
        ├──────▶ denied
-       ├──────▶ expired        nobody answered in time, or nobody used the answer in time
+       ├──────▶ expired        not answered in time, or the answer was not used in time
        └──────▶ withdrawn      the call was cancelled
 
 A yes is bound to a digest of everything that was shown: who asks, the tool, its checked arguments, and whatever the
@@ -56,7 +56,7 @@ class AskTerms(NamedTuple):
 
 
 class Yes(NamedTuple):
-    """One yes: by whom, which person that is ("" for the owner where nobody knows which), and for which rules.
+    """One yes: by whom, which person that is ("" for the owner where that is unknown), and for which rules.
 
     `caller` is who gave it, for counting it again; None in rows from before that was stored.
     """
@@ -72,7 +72,7 @@ class Yes(NamedTuple):
 class Question:
     """One question about one call. `shown` is the whole of it, fit for any surface.
 
-    `person` is whom the call is made for ("" when nobody knows). `says` are who may answer, `yeses` who did, and `by`
+    `person` is whom the call is made for ("" when unknown). `says` are who may answer, `yeses` who did, and `by`
     is who settled it. With nothing in `lasting`, `once` says
     why a yes cannot be for longer than this call. `asker` is who made the call, `key` the call's own and `process` the
     one it waits in. `always` is what the configuration would have to say for it never to be asked again: the path of a
@@ -196,7 +196,7 @@ class AnswerDesk(Protocol):
 
 
 class ApprovalStore(Protocol):
-    """Where questions and grants are kept. What a method did is safe when it returns, and nobody sees half of it."""
+    """Where questions and grants are kept. A method is durable when it returns, and atomic."""
 
     async def add(self, question: Question, /, *, most: int) -> None:
         """Keep a new question; refuse with the code `busy` when `most` of the same person's are pending already."""
@@ -263,7 +263,7 @@ def has_exactly(wanted: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
 
 
 def standing_entry(caller: Caller, agent: str, call: Call) -> dict[str, Any] | None:
-    """Return the entry of `approvals.always` that is about this call, by whoever is behind it; None without any."""
+    """Return the entry of `approvals.always` for this call and the person behind it; None without any."""
     own = caller.sender
     who = (own.id and f"id:{own.id}") or (own.e164 and f"e164:{own.e164}") if own else None
     if caller.parents or caller.is_nobody or (caller.channel and not who):
@@ -276,7 +276,7 @@ def standing_entry(caller: Caller, agent: str, call: Call) -> dict[str, Any] | N
 def digest_of(
     caller: Caller, call: Call, binding: Mapping[str, str], says: tuple[Consent, ...] = (OWNERS_CONSENT,)
 ) -> str:
-    """Return the digest of a call by this caller, with everything it was bound to, and whoever may answer."""
+    """Return the digest of a call by this caller, with everything it was bound to, and who may answer."""
     whole = {"caller": _identity(caller), "tool": call.name, "args": to_plain(call.args), "binding": dict(binding)}
     return _digest(whole | ({} if all(each.is_owners for each in says) else {"says": list(map(str, says))}))
 
@@ -323,7 +323,7 @@ def sheet(caller: Caller, call: Call, reason: str, binding: Mapping[str, str], s
     return "\n".join(lines)
 
 
-_DIGEST, _SHORT = regex(r"\b(sha256 [0-9a-f]{12})[0-9a-f]{52}\b"), r"\1…"  # nobody compares more by eye
+_DIGEST, _SHORT = regex(r"\b(sha256 [0-9a-f]{12})[0-9a-f]{52}\b"), r"\1…"  # people compare no more by eye
 
 
 def _is_spelled(words: str, args: Mapping[str, Any]) -> bool:

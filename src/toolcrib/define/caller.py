@@ -34,7 +34,7 @@ class Caller:
     not, and None leaves it to that list. `parents` is the recorded chain of who started this
     caller, outermost first: agent ids or session keys. `parent_models` are the models that they spoke through, in the
     same order, `provider:model` each; one that is not there or "" is not known. `made_through` are the models of those
-    who wanted this done later: what rules say about them binds whoever does it. `door` is the mark of a door of ours
+    who wanted this done later: rules about them bind whoever does it. `door` is the mark of a door of ours
     that let the caller in, a kind and what tells it from others (`device:ID`); "" for whom a program names.
     """
 
@@ -62,7 +62,7 @@ class Caller:
 
     @property
     def is_nobody(self) -> bool:
-        """Whether it was given words for who or where it is that say nothing: nobody can be known by them."""
+        """Whether a field for who or where it is was given and is blank: such a caller is no known person."""
         return "" in (self.channel, self.account, self.group) or (
             self.sender is not None and not (self.sender.id or self.sender.e164)
         )
@@ -95,4 +95,4 @@ def _says_something(text: str) -> bool:
 _NOBODY = Sender(id="")
 
 OWNER = Caller(owner=True)
-"""The owner, as at the terminal: for a program that acts for nobody else."""
+"""The owner, as at the terminal: for a program that acts for no other person."""

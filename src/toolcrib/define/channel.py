@@ -2,7 +2,7 @@
 
     heard ──▶ answered                  a message that came in, and the turn that answered it
     waiting ──▶ sending ──▶ sent        a post that goes out
-                   └─────▶ uncertain    nobody knows whether it arrived: it is not sent again
+                   └─────▶ uncertain    it is unknown whether it arrived: it is not sent again
 
 A channel hands over what it hears together with its cursor, and both are kept in one step: what was acknowledged to the
 other side is on the disk. A post is sent again after a break only where the other side knows it by its key.
@@ -26,7 +26,7 @@ PostState = Literal["waiting", "sending", "sent", "failed", "uncertain"]
 class Attachment:
     """A file that came with a message; `ref` is how its channel finds it again.
 
-    `is_spoken` tells that its sender recorded it, `is_forwarded` that it was passed on from somebody else.
+    `is_spoken` tells that its sender recorded it, `is_forwarded` that it was forwarded from another sender.
     """
 
     ref: str
@@ -39,7 +39,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeardMessage:
-    """What somebody wrote. `id` tells it from every other one of its chat, `chat` is where an answer goes.
+    """A message that came. `id` is unique in its chat, `chat` is where an answer goes.
 
     `group` is what the configuration calls the group, "" for a direct message. An `invitation` asks for nothing but
     that the assistant joins a chat. `is_for_us` tells that a group's message
@@ -135,7 +135,7 @@ class Abilities:
 
 
 def refuse_action(channel: str, action: str, abilities: Abilities) -> ToolError:
-    """Return why a channel does not do something: nobody there can."""
+    """Return why a channel does not do something: it is not possible there."""
     can = ", ".join(abilities.actions) or "nothing"
     return ToolError(f"{channel} cannot {quote_short(action)}; it can {can}", code="unsupported")
 
@@ -154,7 +154,7 @@ class Channel(Protocol):
         """Connect, call `ready`, and hear messages from behind the cursor until the connection ends; then raise."""
 
     async def post(self, post: Post, key: str, /) -> str:
-        """Send one message, and return the id that it has there; ConnectionError when nobody knows whether it was."""
+        """Send one message, and return its id there; ConnectionError when it is unknown whether it was sent."""
 
     async def act(self, action: str, chat: str, params: Mapping[str, Any], /) -> dict[str, Any]:
         """Do another of its actions."""
@@ -225,7 +225,7 @@ class SignedIn(Protocol):
 class IdRules(NamedTuple):
     """What the ids of a channel are: whether case says nothing, whether another account is another service.
 
-    One that begins with `unproven` is what somebody calls themselves, and nobody vouches for it.
+    One that begins with `unproven` is self-chosen, and nothing confirms it.
     """
 
     folds_case: bool = False
@@ -280,7 +280,7 @@ class KeptPost(NamedTuple):
 
 
 class Acquaintance(NamedTuple):
-    """Somebody who wrote in a chat and waits to be let in by a code, or was: then `code` is ""."""
+    """A sender who waits for admission by a code, or was admitted: then `code` is ""."""
 
     channel: str
     sender: str
@@ -300,7 +300,7 @@ class ChatPlace(NamedTuple):
 
 
 class DirectPlace(NamedTuple):
-    """Where somebody, by id and number, was last heard directly."""
+    """Where a person, by id and number, last wrote directly."""
 
     channel: str
     id: str
@@ -324,7 +324,7 @@ class MessageStore(Protocol):
     async def list_unanswered(
         self, channel: str, /, *, after: int = 0, most: int = 1_000, chat: str = ""
     ) -> tuple[KeptMessage, ...]:
-        """Return the first messages behind a number that nobody has answered, in the order in which they came."""
+        """Return the first unanswered messages behind a number, in the order in which they came."""
 
     async def list_heard(self) -> tuple[tuple[str, HeardMessage], ...]:
         """Return the messages that are still kept, each with its channel, in the order in which they came."""

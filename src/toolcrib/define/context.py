@@ -162,10 +162,10 @@ class Ctx(NamedTuple):
         return self.ports.secret(name)
 
     async def ask(self, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Have whoever uses the client fill in a small form; None when they will not.
+        """Have the user of the client fill in a small form; None when they decline.
 
         What comes back fits the schema, an object of plain values, and is never a yes to a call: a client may let its
-        model answer. ToolError where nobody can be asked.
+        model answer. ToolError where there is no one to ask.
         """
         check = check_of_schema(schema)
         answer = await self.ports.ask(message, schema)
@@ -175,7 +175,7 @@ class Ctx(NamedTuple):
             raise ToolError(f"what was filled in does not fit what was asked for: {error}") from None
 
     async def later(self, handle: str = "", *, seconds: float = LATER_SECONDS) -> Result:
-        """Keep this call open for whoever does its work, and return the Result that says so: the body returns it.
+        """Keep this call open for later completion, and return the Result that says so: the body returns it.
 
         Begin the work after this: it is completed by the handle (`crib.complete`, `calls.complete`), in this process or
         another one, within so many seconds. The Result has the handle in its details; one is made when none is given.
@@ -200,5 +200,5 @@ class Ctx(NamedTuple):
             watch(attribute(partial, sources) if sources else partial)
 
     def cancelled(self) -> bool:
-        """Tell a body that runs in a thread whether it should stop: nobody waits for its result any more."""
+        """Tell a body that runs in a thread whether it should stop because its call was cancelled."""
         return self.course.stopped

@@ -1,4 +1,4 @@
-"""Devices that know a gateway: each with a key of its own, a role, and the scopes that somebody gave it."""
+"""Devices that know a gateway: each with a key of its own, a role, and the scopes that a person gave it."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,7 +10,7 @@ from .gateway import ClientRole
 
 T = TypeVar("T")
 
-DEVICE_CHANNEL = "device"  # of the callers that are devices of somebody else's than the owner
+DEVICE_CHANNEL = "device"  # of callers that are devices of another person than the owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class PairRequest:
-    """A device that waits for somebody to say yes: as it would be, and since when."""
+    """A device that waits for consent: as it would be, and since when."""
 
     id: str
     device: Device
@@ -79,4 +79,4 @@ class DeviceStore(Protocol):
         """
 
     def reread(self) -> Awaitable[tuple[DeviceBook, int] | None]:
-        """Return the book when somebody may have changed it since this was asked last, None when nobody has."""
+        """Return the book when it may have changed since the last call, None when it has not."""

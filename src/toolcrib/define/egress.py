@@ -278,7 +278,7 @@ class EgressRules:
     deny: tuple[str, ...] = ()
 
     def judge_host(self, host: str) -> EgressError | None:
-        """Return why a host is refused before anybody looks for its address, None when it is not."""
+        """Return why a host is refused before its address is looked up, None when it is not."""
         if any(names_host(each, host) for each in self.deny):
             return EgressError(host, _UNLISTED, "tools.hosts.deny names it")
         is_listed = self.allow is None or any(_matches(each, host) or is_network(each) for each in self.allow)

@@ -38,7 +38,7 @@ class ArgumentError(ToolError):
 
 
 def make_unasked_error(reason: str, tool: str) -> ToolError:
-    """Return the refusal of a call that a person would have to be asked about, where there is nobody."""
+    """Return the refusal of a call that needs a person's consent, where there is no one to ask."""
     refusal = f"Refused: this call of {tool} needs a person's yes, and nobody is there to ask."
     message = f"{reason}, and there is nobody to ask"
     return ToolError(message, code="not_approved", for_model=f"{refusal} Do not try again; tell the user.")
@@ -75,7 +75,7 @@ class ConfigError(CribError):
 
 
 class NoAnswerError(CribError):
-    """Nobody is there: a gateway that was to be asked does not run."""
+    """The gateway that should answer does not run."""
 
 
 class RefusedByGatewayError(CribError):

@@ -5,7 +5,7 @@ UTF-8 keeps its bytes as surrogate escapes. Contents are bytes, in and out.
 
 A version is an opaque word for "this file with this content": it differs as soon as the file may have changed. A
 workspace belongs to one session and keeps the versions that session has been shown (`note`, `noted`), so that an edit
-of a file that somebody else changed since can be refused. It holds no more than a few thousand and forgets the oldest.
+of a file that changed since can be refused. It holds no more than a few thousand and forgets the oldest.
 
 How a path may be spelled is read here once for every workspace; nothing is looked up.
 """

@@ -1,7 +1,7 @@
 """The gateway's words: its protocol, the scopes of a client, and what it tells of as it happens.
 
 What a method needs is what its `@rpc` says. The table knows the methods of protocol 3 that are not built yet, so that
-nobody reaches one by the wrong scope on the day it comes.
+a new one is never open to the wrong scope.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -51,7 +51,7 @@ EVENTS: Mapping[str, str] = {
 
 
 def explain_forbidden(method: str, role: str, scopes: Collection[str], own: Scope | None = None) -> str:
-    """Return why somebody may not call a method, "" when they may; `own` is what `@rpc` says that clients need."""
+    """Return why a client may not call a method, "" when it may; `own` is what `@rpc` says that clients need."""
     needed = NEEDED.get(method, ADMIN) if own is None else OPERATOR_SCOPES.get(own, own)
     if role not in ("operator", "node") or (role == "node") != (needed == "node"):
         return f"unauthorized role: {role}"

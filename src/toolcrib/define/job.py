@@ -79,7 +79,7 @@ Payload = Annotated[EventPayload | TurnPayload, Field(discriminator="kind")]
 
 
 class JobSpec(JobPart):
-    """A job as somebody writes it. `catch_up` False leaves out what was missed, instead of doing it once."""
+    """A job as it is written. `catch_up` False leaves out what was missed, instead of doing it once."""
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_CHARS)]
     description: Annotated[str, Field(max_length=1_000)] | None = None
@@ -125,7 +125,7 @@ class Job:
     """A job, who made it, and what that caller had then: whatever it may today, the job has nothing else.
 
     `home` is the session that it was made in or for, which gets its events and outcomes, `place` the channel, chat
-    and thread; `source` is where its words may come from, when whoever made it had read something from outside.
+    and thread; `source` is where its words may come from, when its author had read something from outside.
     """
 
     id: str
@@ -143,7 +143,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """One run of a job; `slot_ms` None is one that somebody asked for."""
+    """One run of a job; `slot_ms` is None for a run on request."""
 
     id: str
     job: str
@@ -163,7 +163,7 @@ class JobStore(Protocol):
     """Keeps jobs and their runs, for every process that uses it."""
 
     def change(self, id: str, step: JobStep, /) -> Awaitable[tuple[Job | None, JobRun | None]]:
-        """Let `step` say what becomes of a job, None for no job, and which run is to be kept; nobody comes between.
+        """Let `step` say what becomes of a job, None for no job, and which run is to be kept, in one transaction.
 
         Returns what `step` returned. When it raises, nothing was changed.
         """

@@ -1,9 +1,9 @@
-"""A call that is finished later: its body began the work and returned, and somebody completes it by a handle.
+"""A call that is finished later: its body began the work and returned, and it is completed later by a handle.
 
 waiting ──▶ completed ──▶ taken
    │
    ├──────▶ withdrawn     the call was stopped, or its body did without
-   └──────▶ expired       nobody completed it in time
+   └──────▶ expired       it was not completed in time
 """
 
 from collections.abc import Collection
@@ -66,7 +66,7 @@ def pending_result(tool: str, handle: str) -> Result:
 
 
 class PendingStore(Protocol):
-    """Where pending calls are kept. What a method did is safe when it returns, and nobody sees half of it."""
+    """Where pending calls are kept. A method is durable when it returns, and atomic."""
 
     async def add(self, pending: PendingCall, /, *, most: int) -> None:
         """Keep a new one; ToolError when its person has one with this handle, or `most` of them, waiting already."""
@@ -92,10 +92,10 @@ class LaterWaiter(Protocol):
     """What a call waits through after its body has left it to others."""
 
     async def wait(self, call: Call, /) -> Result:
-        """Return what the call was completed with; ToolError when its time is over or somebody took it back."""
+        """Return what the call was completed with; ToolError when its time is over or it was cancelled."""
 
     async def withdraw(self, call: Call, /) -> bool:
-        """Let nobody complete the call any more; False when it is left for the next process to wait for."""
+        """Close the call for completion; False when it is left for the next process to wait for."""
 
     async def take(self, call: Call, /) -> None:
         """Take note that the result of a call is kept where it belongs."""

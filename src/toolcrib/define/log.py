@@ -29,7 +29,7 @@ class Said(NamedTuple):
 
 
 class Began(NamedTuple):
-    """The body of a call is about to run. Without an answer behind it, nobody knows what became of it."""
+    """The body of a call is about to run. Without an answer behind it, its outcome is unknown."""
 
     call: Call
 
@@ -171,7 +171,7 @@ class SessionStore(Protocol):
         """Add lines to the session's `at` ones: all of them or none, and in the order of these calls.
 
         They are kept when nothing is returned, else once what is returned was awaited. Refused with the code `changed`
-        when the session has another number of lines by then: somebody else goes on with it, too; with `not_found` when
+        when the session has another number of lines by then: another process appends to it, too; with `not_found` when
         there is none; with `bad_line` when a line's id is not new, or its parent is not before it.
         """
 

@@ -12,7 +12,7 @@ Definition = Mapping[str, Any]
 """A tool as its server declares it: name, description, inputSchema ..."""
 
 Standing = Literal["accepted", "changed", "new", "gone"]
-"""What became of a pinned tool: as it was, declared anew in other words, never seen before, or no longer offered."""
+"""The state of a pinned tool: unchanged, declared in other words, new, or no longer offered."""
 
 # What of a definition is pinned: all that a model sees, and what could make a tool something else.
 _PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -70,7 +70,7 @@ class LinkTerms:
     """How long a server is waited for, in seconds, and how much of it is taken.
 
     `listing` is for a whole list, `call` for one call: longer than any tool's own deadline, which holds first. What
-    nobody asked for is counted over `window`.
+    arrives unrequested is counted over `window`.
     """
 
     handshake: float = 30.0

@@ -1,7 +1,7 @@
 """What an agent remembers: Markdown files, searched by words and by meaning; the port `MemoryIndex`.
 
 A memory is a folder: `MEMORY.md`, `memory.md` and what lies under `memory/`, of one agent and one person. The files are
-the memory, and what an index keeps beside them can be made anew at any time.
+the memory, and an index of them can be rebuilt at any time.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -102,7 +102,7 @@ class MemoryIndex(Protocol):
 
 
 class MemoryInTurn(NamedTuple):
-    """What a turn has of the memory of whoever speaks: words for its prompt, and where they are from.
+    """What a turn gets of the speaker's memory: words for its prompt, and where they are from.
 
     `source` is None where nothing in them is from outside. `notes` is where what must last is written, None: nowhere.
     """

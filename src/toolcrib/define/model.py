@@ -25,7 +25,7 @@ _PICTURE = 1_200  # tokens
 class History:
     """The messages a model is shown, oldest first.
 
-    Nothing in it ever changes; it is appended to. Whoever needs it in another form keeps that form in `forms`, under a
+    It never changes but by appending. Code that needs it in another form keeps that form in `forms`, under a
     key of its own, together with how many messages it has seen, and goes on from there: a turn costs what is new in it.
     A history that was shortened is another one. `outside` names where texts in it came from, when that was not here,
     `offered` the tools that results offered; neither is forgotten when the texts are.

@@ -71,7 +71,7 @@ _DIGESTED = regex(r"(.+?__.+)__[0-9a-f]{6}")
 def server_part(server: str) -> str:
     """Return what the names of a server's tools begin with, without the `__`; the server's own name if that will do.
 
-    Two servers that an operator calls nearly the same may meet here (`A b`, `a_b`): whoever reads the settings refuses
+    Two servers that an operator calls nearly the same may meet here (`A b`, `a_b`): the reader of the settings refuses
     the second.
     """
     if _PLAIN_SERVER.fullmatch(server) and len(server) <= _MAX_SERVER_CHARS:

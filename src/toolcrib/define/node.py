@@ -68,7 +68,7 @@ class Node:
 def list_allowed_commands(
     platform: str, family: str = "", allow: Iterable[str] = (), deny: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return what a node of this platform may be asked for; of one that nobody knows, only what is listed."""
+    """Return what a node of this platform may be asked for; of an unknown one, only what is listed."""
     given, about = platform.strip().lower(), family.strip().lower()
     kind = next((kind for word, kind in _SPELLED.items() if given.startswith(word)), None)
     kind = kind or next((kind for word, kind in _FAMILIES.items() if word in about), "")

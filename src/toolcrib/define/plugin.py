@@ -1,4 +1,4 @@
-"""Plugin: tools, agents and hooks that somebody else brings, as one value; and what its hooks get and may return.
+"""Plugin: third-party tools, agents and hooks, as one value; and what its hooks get and may return.
 
 A guard gets the context and the checked arguments, and returns nothing, `Block`, `Rewrite` or `Ask`. An observer also
 gets the result and returns nothing or another one. Plain or async functions; each sees what the one before made.
@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Nothing against the call, and why; it is written down, and lifts nothing that somebody else says."""
+    """Nothing against the call, and why; it is recorded, and overrides no other decision."""
 
     reason: str
     basis: Basis = NO_BASIS

@@ -35,7 +35,7 @@ WHYS: Mapping[Why, str] = {
     "gate": "is the gate itself, or tells what it says",
     "harmless": "says no more than that it works",
 }
-"""Why a method that does no tool's work may be asked for by anybody who is let in; so with routes and commands."""
+"""Why a method that does no tool's work may be called by every admitted client; the same for routes and commands."""
 
 
 def check_why(where: str, why: str) -> None:
@@ -65,7 +65,7 @@ class Rpc(Protocol):
 class ToolWork(NamedTuple):
     """The call that asking for a method is: `to_call` gives the tool's name and its arguments.
 
-    `by_hand` is what the owner does over a door by their own hand, and nobody judges: a model does it by the tool.
+    `by_hand` is done by the owner in person at a door, and policy does not judge it: a model uses the tool.
     """
 
     to_call: Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]]]
@@ -141,7 +141,7 @@ def rpc(
 
 
 def at_once(method: _Method) -> _Method:
-    """Say of a method that it waits for nothing, and takes next to no time: nobody minds standing behind it."""
+    """Mark a method that does no I/O, so that it runs inline on the connection's read loop."""
     if (mark := mark_of(method)) is not None:
         method.__rpc__ = mark._replace(at_once=True)  # type: ignore[attr-defined]
     return method
@@ -225,7 +225,7 @@ class Workspace(Protocol):
 
 
 AskPerson = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-"""Shows whoever uses the client a form: a sentence, and the JSON Schema of what to fill in; None when they will not."""
+"""Shows the user of the client a form: a sentence, and the JSON Schema of what to fill in; None when they will not."""
 
 
 class Blobs(Protocol):

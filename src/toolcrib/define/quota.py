@@ -1,4 +1,4 @@
-"""Quotas: what somebody may take in an hour or a day, what was taken, and where that is counted."""
+"""Quotas: what a sender or an agent may use in an hour or a day, what was used, and where that is counted."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime

@@ -150,7 +150,7 @@ class Row(NamedTuple):
 class Head:
     """How many rows there have to be and the hash of the last; `last` is the highest number that is there.
 
-    `anchor` is how many were acknowledged and the hash of the last of those, None where nobody can tell any more.
+    `anchor` is how many were acknowledged and the hash of the last of those, None where that is lost.
     """
 
     count: int
@@ -173,7 +173,7 @@ class Rows(Protocol):
 
 
 def entry_text(seq: int, at: float, kind: bytes, body: bytes) -> bytes:
-    """Return the text that a row's hash is of: a line of JSON when nobody meddled with its parts."""
+    """Return the text that a row's hash is of: a line of JSON unless its parts were tampered with."""
     named = json.dumps(kind.decode("latin-1")).encode()  # whatever stands there, it cannot look like the next part
     return b'{"seq":%d,"at":%s,"kind":%s,"body":%s}' % (seq, repr(at).encode(), named, body)
 

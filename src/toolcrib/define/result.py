@@ -191,7 +191,7 @@ class Result(NamedTuple):
 
     @classmethod
     def pending(cls, message: str, *, details: Mapping[str, Any] | None = None) -> Self:
-        """Not done yet: somebody else will answer later."""
+        """Not done yet: the answer follows later."""
         return cls(content=(Text(message),), details={"status": "pending", **(details or {})}, status="pending")
 
     @property

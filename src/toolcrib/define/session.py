@@ -352,7 +352,7 @@ def is_escaped(word: str) -> bool:
 
 
 def is_within(key: str, own: str) -> bool:
-    """Tell whether a session is somebody's own, or one below it; who has none has nothing."""
+    """Tell whether a session is that of a caller, or one below it; a caller without one has none."""
     return bool(own) and (key == own or key.startswith(f"{own}:"))
 
 

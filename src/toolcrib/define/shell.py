@@ -65,7 +65,7 @@ class CommandLimits:
 class CommandEnded:
     """How a command ended, for one reason: by itself with a `code`, by a `signal`, at its deadline, stopped, or lost.
 
-    `lost` means that whoever watched over the command was killed, and the command with it. `left` counts processes
+    `lost` means that the supervisor of the command was killed, and the command with it. `left` counts processes
     that even KILL did not end in time. `limit` names a limit that the tree ran into: memory or processes. `withheld`
     are names it made that would be obeyed outside of its sandbox: what was there was put aside.
     """

@@ -39,7 +39,7 @@ class SourceSet(Protocol):
 def vouch_for(text: str, reason: str) -> Text:
     """Return words that carry no source, although the call has read from outside; the reason says why none is in them.
 
-    Nothing that somebody else wrote may be in them: no name, no title, no error.
+    They may hold no foreign text: no name, no title, no error.
     """
     assert reason
     return Text(text, OWN)

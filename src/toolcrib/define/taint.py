@@ -1,6 +1,6 @@
 """Where content from outside came from: a kind, mostly with what it was exactly, as in `web:https://shop.test/nuts`.
 
-Words of somebody who has read from outside may go back to any of that: `agent:clerk after web:https://… and mcp:shop`.
+The words of a reader of outside content may go back to any of it: `agent:clerk after web:https://… and mcp:shop`.
 """
 
 import fnmatch
@@ -16,16 +16,16 @@ SOURCE_KINDS: Mapping[str, str] = {
     "web": "a page that was fetched or seen in the browser, by its address",
     "web_search": "results of a search, by the provider",
     "browser": "the browser, where no page is open",
-    "message": "a message of somebody who is not the owner, or in a group, by the channel",
+    "message": "a message of another person than the owner, or in a group, by the channel",
     "mcp": "an MCP server, by its name",
     "plugin": "a tool of a plugin that declares the effect network, or no effects at all, by the plugin",
     "client": "a connected program that runs tools itself, by who it is",
     "hook": "a webhook, by its name",
     "node": "a paired device, by the beginning of its id",
     "nodes": "the list of paired devices",
-    "canvas": "what somebody did or wrote in a canvas",
+    "canvas": "what a person did or wrote in a canvas",
     "image": "what stands in a picture, by its path or the model that looked",
-    "memory": "notes that nobody has accepted, by their path",
+    "memory": "notes that are not accepted, by their path",
     "voice": "a provider of speech",
     "jobs": "what jobs of others say",
     "cron": "a job, by its id",
@@ -62,7 +62,7 @@ def split_sources(sources: Iterable[str]) -> set[str]:
 
 
 def source_after(who: str, sources: Iterable[str]) -> str | None:
-    """Return the source of somebody's words who has read from these, None for one who has not."""
+    """Return the source of words written after reading these, None after reading none."""
     return f"{who} after {joined}" if (joined := join_sources(sources)) else None
 
 

@@ -244,7 +244,7 @@ class Tool:
             raise ArgumentError(f"{self.name}: {error}{self._other_names(str(error))}") from None
 
     def check_known(self, args: Mapping[str, Any], needed: Collection[str] = ()) -> Mapping[str, Any]:
-        """Return the arguments as `check` does, for a call that nobody makes: it has at least those that are `needed`.
+        """Return the arguments as `check` does, for a call that is only judged: it has at least the `needed` ones.
 
         What names the places of a call is always among them.
         """
@@ -310,7 +310,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FunctionTool(Tool, Generic[P, R]):
-    """A tool declared from a function, and still that function to whoever calls it: nothing is judged then."""
+    """A tool declared from a function; calling it runs the function, without policy."""
 
     function: Callable[P, R] = field(repr=False)
 

@@ -43,7 +43,7 @@ class AgentTask:
 class TurnRequest:
     """A message to be answered in a session; whatever is left out comes from the session or the configuration.
 
-    `asked_model` is a word of whoever asks, who may get the configured model alone; `model` is for the program to name.
+    `asked_model` comes from the caller, who may get the configured model alone; `model` is for the program to set.
     `extra` are tools of the program itself. `leaf` is the line of the session to go on from; without one, its last.
     `task` lets a registered agent work until it has an answer, instead of one loop. `bounds` leave the caller less than
     the configuration does. One that `resumes` says nothing: it goes on with those calls of the last reply that a

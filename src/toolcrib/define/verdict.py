@@ -18,7 +18,7 @@ from .tool import Tool
 class Grounds:
     """The settings, the tools and the host, as JSON on request.
 
-    Whoever has them can derive every decision again. `digest` is their name: the same grounds have the same one.
+    Every decision can be derived from them again. `digest` identifies them: equal grounds have the same one.
     """
 
     def __init__(self, tell: Callable[[], Mapping[str, Any]]) -> None:
@@ -91,7 +91,7 @@ class Consent:
 
     @property
     def is_owners(self) -> bool:
-        """Whether the owner is who is asked, and nobody else."""
+        """Whether the owner is asked, and no other person."""
         return self.by == ("owner",) and self.count == 1
 
     @property
@@ -246,13 +246,13 @@ class ArgumentRules(Protocol):
         """Each with what it leads to, as it is written, and the place it stands in."""
 
     def passes(self, args: Mapping[str, Any], sources: Callable[[], Collection[str]]) -> bool:
-        """Tell at once of a call without places that nobody denies it or asks about it."""
+        """Tell fast that no rule denies or asks about a call without places."""
 
     def read(self, args: Mapping[str, Any], sources: Collection[str] = (), here: Sequence[str] = ()) -> dict[str, Any]:
         """Return what the rules look at; a parameter left out has its default, `here` is the chat of the call."""
 
     def judge(self, values: Mapping[str, Any]) -> Verdict | None:
-        """Return who denies or asks about such a call, None when nobody does."""
+        """Return the verdict that denies or asks about such a call, None when there is none."""
 
     def list_says(self, values: Mapping[str, Any]) -> tuple[Consent, ...]:
         """Return who may answer for each rule that asks about such a call."""

@@ -23,7 +23,7 @@ class Utterance(NamedTuple):
 
 
 class Speech(NamedTuple):
-    """The sound of an utterance; `seconds` is None where nobody measured it."""
+    """The sound of an utterance; `seconds` is None where it is not measured."""
 
     data: bytes
     seconds: float | None = None
@@ -37,7 +37,7 @@ class Transcript(NamedTuple):
 
 
 class VoiceProvider(Protocol):
-    """Somebody who speaks. One that `is_local` sends nothing to anybody."""
+    """A voice. One that `is_local` sends nothing over the network."""
 
     @property
     def name(self) -> str: ...

@@ -4,7 +4,7 @@
     page = await ctx.http.send("POST", api, headers={"authorization": f"Bearer {ctx.secret('SHOP')}"}, body=b"{}")
 
 What `ctx.secret` returns stands for a secret and is none: the way out puts the value into headers and bodies, after the
-address was judged, and nobody sees it before or after.
+address was judged, and nothing sees it before or after.
 """
 
 import codecs
@@ -141,7 +141,7 @@ class WayOut(Protocol):
         """Return the rules that count now."""
 
     async def explain(self, url: str, /) -> str:
-        """Return a URL as it would be dialled; raise ToolError with the rule, or OSError. Nobody is dialled."""
+        """Return a URL as it would be dialled; raise ToolError with the rule, or OSError. No connection is made."""
 
     async def explain_server(self, source: str, /) -> None:
         """Raise ToolError where `tools.hosts` does not let out to the server that is meant: `mcp:NAME`, or `search`."""

@@ -167,7 +167,7 @@ def members_of(shape: Any, where: str) -> tuple[Field, ...] | None:
 def is_field_info(note: Any) -> bool:
     """Tell whether `note` is pydantic's `Field(...)`.
 
-    While nobody has imported pydantic.fields there can be none, and importing it just to ask costs a tenth of a start.
+    Unless pydantic.fields is imported there can be none, and importing it just to check costs a tenth of a start.
     """
     module = sys.modules.get("pydantic.fields")
     return module is not None and isinstance(note, module.FieldInfo)

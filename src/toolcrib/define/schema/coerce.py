@@ -57,7 +57,7 @@ def is_deep(value: Any, levels: int) -> bool:
 
 
 def refuse_deep(value: Any, what: str, levels: int = MAX_LEVELS) -> None:
-    """Raise ArgumentError where values lie in each other deeper than anybody looks."""
+    """Raise ArgumentError where values are nested too deep."""
     if is_deep(value, levels):
         raise ArgumentError(f"{what} are nested more than {levels} deep; write them flatter")
 
