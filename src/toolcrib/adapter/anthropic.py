@@ -181,7 +181,7 @@ class ReplyStream(ReplyReader):
         self._reason = self._why = ""
 
     def feed(self, event: Any) -> list[ReplyEvent]:
-        """Take the next event, as it was parsed; a ping, and one that nobody knows, says nothing."""
+        """Take the next event, as it was parsed; a ping and an unknown one give nothing."""
         frame = as_object(event)
         at = as_count(frame.get("index"))
         match as_text(frame.get("type")):

@@ -163,7 +163,7 @@ def encode_body(request: Request, target: Target) -> bytes:
 
 
 def names_by_wire_name(request: Request, target: Target) -> Mapping[str, str]:
-    """Return the tools' own names by those that the model is shown, for whoever reads its calls."""
+    """Return the tools' own names by those that the model sees, for reading its calls."""
     shown = _wire_names(tuple(request.tools), target) or {tool.name: tool.name for tool in request.tools}
     return {other: own for own, other in shown.items()}
 

@@ -2,7 +2,7 @@
 
 One table, the newest of each family first: the first row whose pattern fits the name decides. A price is in dollars for
 a million tokens of a short prompt, as the maker lists it; some ask more when a prompt is very long. None is honest: a
-model that nobody wrote down has a window of 128,000 tokens and no price.
+model without a card has a window of 128,000 tokens and no price.
 """
 
 import re
@@ -25,7 +25,7 @@ class Target:
     `strict` asks OpenAI to hold the model to the schema; `claude_code` shows Anthropic the names its models know from
     Claude Code (`Read`, `Bash`), mapped back when they come in a call. `provider` is whose server it is: many speak
     OpenAI's API, and only `openai` is asked for what no other may understand. `longest` is the most tokens that the
-    model can say, 0 where nobody knows.
+    model can write, 0 where unknown.
     """
 
     api: Api
@@ -142,7 +142,7 @@ _XAI = (
     _Family(r"grok-3(?!-)", 131_072, 0, False, (3, 15, 0.75)),
     _Family(r"grok-4", 256_000, 0, True),
 )
-# Models that anybody may run; what they cost is up to whoever does.
+# Open models; what they cost is up to their host.
 _OPEN = (
     _Family(r"gpt-oss", 131_072),
     _Family(r"llama-?4", 131_072, 0, True),

@@ -29,7 +29,7 @@ from .cards import Target
 from .trim import is_failure
 from .wire import sanitize
 
-# What a user says first, for providers that want somebody to have spoken before the model.
+# The first message of a user, for providers that need one before the model's.
 OPENING = "(The conversation begins with the reply below.)"
 _UNNAMED = "call"
 _SUFFIX_CHARS = 8
@@ -261,7 +261,7 @@ def _fit_reply(message: Message, target: Target) -> Message:
                 Thinking(sanitize(part.text), sanitize(part.signature)) if is_own else Text(sanitize(part.text))
             )
         elif is_own and part.signature and message.calls:
-            # half a thought is nobody's; a whole one goes with the calls that were answered
+            # half a thought is dropped; a whole one goes with the calls that were answered
             parts.append(Thinking(sanitize(part.text), sanitize(part.signature)))
     content = _drop_empty_texts(parts, blanks=False)
     calls = tuple(_fit_call(call, is_own=is_own) for call in message.calls)
@@ -271,7 +271,7 @@ def _fit_reply(message: Message, target: Target) -> Message:
 
 
 def _drop_empty_texts(parts: Iterable[Part], *, blanks: bool) -> tuple[Part, ...]:
-    """Return the parts without empty texts; nobody takes them, and Anthropic takes none of `blanks` either."""
+    """Return the parts without empty texts; no provider takes them, and Anthropic takes none of `blanks` either."""
     return tuple(part for part in parts if not isinstance(part, Text) or (part.text if blanks else part.text.strip()))
 
 

@@ -1,4 +1,4 @@
-"""The events of a turn as JSON, one object each, for whoever follows it from outside."""
+"""The events of a turn as JSON, one object each, for followers in other processes."""
 
 import json
 import math

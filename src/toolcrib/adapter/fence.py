@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def new_token() -> str:
-    """Return what nobody outside can guess; every call gets its own."""
+    """Return a random token; every call gets its own."""
     return secrets.token_hex(8)
 
 

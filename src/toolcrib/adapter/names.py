@@ -60,7 +60,7 @@ _CACHED_SCHEMAS = 1024  # renamed schemas, the least used forgotten first
 def parameter_names(tool: Tool, family: str) -> dict[str, str]:
     """Return the parameters that a model of this family sees under another name: its own name to the one shown.
 
-    `family` is the name of a provider or of a model, as far as anybody knows it: `anthropic`, `openrouter/claude-x`.
+    `family` is the name of a provider or of a model, as far as it is known: `anthropic`, `openrouter/claude-x`.
     """
     if not tool.aliases:
         return {}

@@ -1,4 +1,4 @@
-"""What `lint` says about the file itself: keys nobody reads, secrets others can read, settings that open a door."""
+"""What `lint` says about the file itself: unused keys, secrets others can read, settings that open a door."""
 
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from .load import Loaded
 from .settings import ExecSettings, PluginSettings
 
 _METADATA = tuple(map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254")))
-_WIDE = {4: 16, 6: 48}  # a prefix shorter than that holds more addresses than anybody runs proxies
+_WIDE = {4: 16, 6: 48}  # a prefix shorter than that is too wide for anyone's proxies
 
 
 # What opens a way in to us; the second is a client's word for the first.
@@ -71,7 +71,7 @@ def _find_ignored_keys(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _quotas(loaded: Loaded) -> Iterator[Finding]:
-    """Quotas about an agent or a role that nobody has written down."""
+    """Quotas about an agent or a role that is not configured."""
     for index, quota in enumerate(loaded.config.quotas):
         kind, _, name = (quota.who or "").partition(":")
         kind, place = kind.lower(), f"quotas[{index}].who"
@@ -121,7 +121,7 @@ def _guests_without_rules(name: str, channel: ChannelSettings, loaded: Loaded) -
 
 def _is_spoofable(sender: str) -> bool:
     plain = sender.strip().lower()
-    # @bob is somebody's name; @bob:server is an id on Matrix
+    # @bob is a user's name; @bob:server is an id on Matrix
     return plain.startswith(("username:", "name:")) or (plain.startswith("@") and ":" not in plain)
 
 
@@ -137,7 +137,7 @@ def _owners(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _unknown_subagents(loaded: Loaded) -> Iterator[Finding]:
-    """Agents that another one may start, by an id that nobody has."""
+    """Agents that another one may start, by an unknown id."""
     ids = loaded.config.agent_ids()
     for key, agent in loaded.config.agents_by_key().items():
         for wanted in agent.subagents.allow_agents:
@@ -215,7 +215,7 @@ def _commands(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _find_shared_secrets(loaded: Loaded, env: Mapping[str, str]) -> Iterator[Finding]:
-    """Secrets of a door that stand elsewhere, too: whoever is shown one of them opens the other."""
+    """Secrets of a door that are used elsewhere, too: one leak opens both."""
     places: dict[str, list[str]] = {}
     for path, text in (*_texts(loaded.document.value), *((f"${name}", value) for name, value in env.items())):
         places.setdefault(text.rpartition(" ")[2], []).append(path)  # `Bearer x` is x

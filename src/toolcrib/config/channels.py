@@ -131,7 +131,7 @@ def list_abilities(
 
 
 def check_connection(channels: Any) -> Any:
-    """Refuse a key that a channel does not have, so that nobody waits for what it would do."""
+    """Refuse a key that a channel does not have, so that it is not silently ignored."""
     known = {field.alias or name for name, field in ConnectionSettings.model_fields.items()}
     for name, value in channels.items() if isinstance(channels, Mapping) else ():
         own = CONNECTION_KEYS.get(name.strip().lower()) if isinstance(name, str) else None
@@ -154,7 +154,7 @@ def name_group(own: ChannelSettings, group: str, thread: str) -> str:
 
 
 def explain_silence(own: ChannelSettings, policy: PolicySettings, caller: Caller) -> str:
-    """Return why a channel that connects here never answers somebody, "" where it may: pairing is not known here."""
+    """Return why a channel that connects here never answers a sender, "" where it may: pairing is not known here."""
     if not own.enabled:
         return "enabled is false"
     if caller.group is not None:

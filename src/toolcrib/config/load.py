@@ -308,7 +308,7 @@ def load(
     """Return the settings in a file or mapping (None: the defaults). `openclaw` None decides by the file's name.
 
     `ignore` are keys of such a file that take something away there, and may be left out all the same; None for all.
-    `fills` takes a `${NAME}` that is not set as something unknown, for whoever only looks at the rules.
+    `fills` takes a `${NAME}` that is not set as something unknown, for looking at the rules only.
     """
     surroundings = _FilledEnvironment(os.environ if env is None else env)
     known = surroundings if fills else os.environ if env is None else env
@@ -482,7 +482,7 @@ def _find_exposed(read_in: Document, config: settings.Config) -> str | None:
     if not _holds_secrets(config):
         return None
     for path in read_in.files:
-        with contextlib.suppress(OSError):  # it was there a moment ago, and whoever replaced it will load it again
+        with contextlib.suppress(OSError):  # it was there a moment ago, and the next load sees what replaced it
             if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
                 return str(path)
     return None

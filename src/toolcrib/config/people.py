@@ -76,7 +76,7 @@ def check_lists(
     owners: dict[str, Sequence[str]],
     others: Mapping[str, Sequence[str]],
 ) -> None:
-    """Refuse ids that are not clear, people who are not one, and owners whom nobody vouches for."""
+    """Refuse ids that are not clear, people who are not one, and owners whom nothing authenticates."""
     connecting, bare = list_connecting(channels), find_bare_channel(channels)
     index_people(people, bare)
     lists = {**owners, **others, **{f"people: {name}": person.is_ for name, person in people.items()}}
@@ -113,7 +113,7 @@ def check_answerers(
     owners: Sequence[str],
     connecting: Sequence[str],
 ) -> None:
-    """Refuse who cannot answer: an id that is not clear, one that nobody vouches for, and more persons than there are.
+    """Refuse who cannot answer: an unclear id, one that nothing authenticates, and more persons than there are.
 
     Without `owners` there is one, at the terminal.
     """
@@ -152,7 +152,7 @@ def check_clear(place: str, listed: Iterable[str], connecting: Sequence[str]) ->
 
 
 def check_proven(place: str, listed: Iterable[str], people: Mapping[str, PersonSettings], bare: str) -> None:
-    """Refuse a list that gives somebody a say whom their channel does not vouch for, by any of their identities."""
+    """Refuse a list that gives a say to a person whom their channel does not authenticate by any identity."""
     whose = index_people(people, bare)
     named = [each for text in listed for each in sender_key(text).list_identities(ID_RULES, bare)]
     persons = {whose[each] for each in named if each in whose}

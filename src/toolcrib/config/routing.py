@@ -27,7 +27,7 @@ class Route:
     foreign: bool = False
 
     def judge(self, verdict: Verdict) -> Verdict:
-        """Return the verdict for this caller: whoever is not let in has nothing."""
+        """Return the verdict for this caller: who is not admitted has nothing."""
         if self.refusal is None:
             is_stricter = self.foreign and verdict.layer == "guests"
             return replace(verdict, reason=f"{verdict.reason}; {_STRICTER}") if is_stricter else verdict
@@ -35,7 +35,7 @@ class Route:
         return Verdict(verdict.tool, "deny", layer, None, origin, f"{reason} ({origin})", f"change {origin}")
 
     def tell_silence(self) -> dict[str, Any]:
-        """Return what explain and who add of somebody who is never answered."""
+        """Return what explain and who add for a sender who is never answered."""
         return {"answered": False, "why": self.silence} if self.silence else {}
 
     def list_doubts(self, tool: str = "") -> tuple[str, ...]:

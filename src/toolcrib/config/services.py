@@ -179,7 +179,7 @@ def _condition(when: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class StandingGrant(Section):
-    """One of `approvals.always`: calls of a tool that nobody is asked about any more.
+    """One of `approvals.always`: calls of a tool that need no question any more.
 
     They have exactly these `args`, or meet a condition as in rules (`when`).
 
@@ -333,7 +333,7 @@ class HearingSettings(Section):
 
 
 class MediaSettings(Section):
-    """Sound and pictures; `maxMb` is what one file that somebody sends may have."""
+    """Sound and pictures; `maxMb` is what one file of a sender may have."""
 
     max_mb: Annotated[Int, Field(ge=1, le=100)] = Field(default=16, alias="maxMb")
     tts: SpeechSettings = SpeechSettings()

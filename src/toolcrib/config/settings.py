@@ -189,7 +189,7 @@ class MarkerSettings(Section):
 class CrossContextSettings(Section):
     """`tools.message.crossContext`: which other chats may be written to from a chat.
 
-    Where `allowWithinProvider` is absent, the owner may write to others of the same channel, and nobody else may.
+    Where `allowWithinProvider` is absent, only the owner may write to others of the same channel.
     """
 
     allow_within_provider: Bool | None = Field(default=None, alias="allowWithinProvider")
@@ -457,7 +457,7 @@ class Config(Section):
         return tuple(dict.fromkeys(("main", *self._agents_by_id)))
 
     def find_written_id(self, id: str) -> str:
-        """Return the id of an agent as the file writes it, for whoever names a place in the file."""
+        """Return the id of an agent as the file writes it, for naming a place in the file."""
         return self._agents_by_id[session.to_agent(id)][0]
 
     @property
@@ -472,7 +472,7 @@ class Config(Section):
         return (own and own.image_model) or (shared if isinstance(shared, str) else "")
 
     def list_image_models(self) -> tuple[str, ...]:
-        """Return every model that somebody named to look at pictures."""
+        """Return every model that is configured to look at pictures."""
         shared = self.models.get("image")
         named = (*(each.image_model for _, each in self.list_agents()), shared if isinstance(shared, str) else "")
         return tuple(name for name in named if name)
@@ -483,7 +483,7 @@ class Config(Section):
 
 
 class SettingsSource(Protocol):
-    """What is configured now: whoever asks a crib that reads its file again may get another answer later."""
+    """What is configured now: a crib that reads its file again may give another answer later."""
 
     @property
     def config(self) -> Config: ...

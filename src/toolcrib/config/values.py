@@ -172,7 +172,7 @@ _PLACEHOLDERS = frozenset({
     "default", "test", "todo", "xxx", "letmein", "gateway-token", "password1", "password12", "password123", "12345678",
     "123456789", "1234567890", "qwertyui", "qwertyuiop",
 })  # fmt: skip
-# A variable nobody filled in, a template, an object that was printed, or words that ask to be replaced.
+# A variable that was not filled in, a template, an object that was printed, or words that ask to be replaced.
 _UNFILLED = regex(
     r"\$\w+|\$\(.*\)|%\w+%|\{\{.*\}\}|<.*>|\[object .*\]"
     r"|(?:put|enter|insert|set|use)?[-_ ]?your[-_ ](?:\w+[-_ ])*(?:token|secret|password|key)(?:[-_ ]here)?"
@@ -241,7 +241,7 @@ Pattern = Annotated[StrictStr, AfterValidator(_pattern)]
 
 Port = Annotated[StrictInt, Field(ge=1, le=65_535)]
 
-_MIN_PREFIX_BITS = {4: 8, 6: 16}  # the shortest prefix that is still somebody's network, by address version
+_MIN_PREFIX_BITS = {4: 8, 6: 16}  # the shortest prefix that one network has, by address version
 _OWN = tuple(ipaddress.IPv6Network(text) for text in ("fc00::/7", "fe80::/10"))  # as private as 10.0.0.0/8, and wider
 # Ranges of IPv6 that stand for all of IPv4, and how many bits come before the IPv4 address.
 _STANDS_FOR_IPV4 = tuple(

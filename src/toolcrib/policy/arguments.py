@@ -121,7 +121,7 @@ class CallerArgumentRules:
         self.names = tuple(dict.fromkeys(name for each in looked for name in each.list_names(tool)))
         self._has_places = bool(self.paths) or any(each.place == "url" or each.kind for each in looked)
         self._has_taint = any(each.key == TAINT for each in looked)
-        # One look at single values shows that nobody has a say: of a rule that takes, one condition that does not hold
+        # One look at single values shows that no rule applies: of a rule that takes, one condition that does not hold
         # is enough; those that give must hold, where each layer has one with one condition.
         takes = [each.tests[0] for each in (*self._denies, *self._asks)]
         holding = [test for layer in self._gives for each in layer for test in each.tests]
@@ -142,7 +142,7 @@ class CallerArgumentRules:
         return tuple((means.get(each.rule.kind, "allow"), str(each.rule), each.layer.origin) for each in self._all())
 
     def passes(self, args: Mapping[str, Any], sources: Callable[[], Collection[str]]) -> bool:
-        """Tell at once of a call without places that nobody denies it or asks about it."""
+        """Tell fast that no rule denies or asks about a call without places."""
         if self._looks_once:  # every call comes this way, so that it is one loop
             try:
                 for own, default, holds, wanted in self._seen:
@@ -181,7 +181,7 @@ class CallerArgumentRules:
         return values
 
     def judge(self, values: Mapping[str, Any]) -> Verdict | None:
-        """Return who denies or asks about such a call, None when nobody does."""
+        """Return the verdict that denies or asks about such a call, None when there is none."""
         for each in self._denies:
             try:
                 if each.is_met(values):

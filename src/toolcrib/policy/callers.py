@@ -17,13 +17,13 @@ from .identities import is_role, rules_of, sender_key, to_sender
 from .resolve import is_owner, list_model_keys, model_family, resolve
 from .settings import ChannelPolicy, GroupPolicy, PolicySettings, ToolsSettings
 
-ANYBODY = Sender(id="*")  # whoever the rules have no word about; no sender can be written so
+ANYBODY = Sender(id="*")  # a sender whom no rule names; no sender can be written so
 _Model = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelNames:
-    """Who and what of a channel is named outside the rules: by `allowFrom`, by a binding, by whoever asks."""
+    """Who and what of a channel is named outside the rules: by `allowFrom`, by a binding, by a query."""
 
     senders: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def _list_models(scopes: frozenset[frozenset[str]], families: frozenset[str]) ->
     other = _unlike("other", {part for cut in cuts for part in cut}.union(keys))
     named = [*keys, *(provider for provider, _ in cuts)]
     kin = sorted({model_family(each) for each in named}.union(families))
-    # a family's rules are met by whoever only belongs to it
+    # rules of a family apply to all that belong to it
     providers = dict.fromkeys((None, *named, *kin, *(f"{family}-{other}" for family in kin), other))
     models = dict.fromkeys((None, other, *keys, *(model for _, model in cuts)))
     found: dict[tuple[object, ...], _Model] = {}
@@ -128,7 +128,7 @@ def list_places(policies: Sequence[PolicySettings], named: _Named) -> Iterator[C
         full = [each for each in (*known, *keys) if sender_key(each).channel == channel]
         named_there = (*(name for own in owns for name in own.accounts), *there.accounts)
         accounts = dict.fromkeys((None, *named_there, *filter(None, (sender_key(each).account for each in full))))
-        # where an account is another service, an id in full is somebody else on one that nothing names
+        # where an account is another service, a full id is another person on one that nothing names
         is_apart = any(rules_of(policy.ids, channel).by_account for policy in policies)
         apart = dict.fromkeys(map(to_sender, full if is_apart else ()))
         yield from (Caller(channel=channel, account="*", sender=each) for each in apart)
@@ -163,7 +163,7 @@ def _list_rooms(channel: str, group: str, keys: Iterable[str]) -> list[str]:
 
 
 def _list_senders(chats: Iterable[Sequence[GroupPolicy]], known: Iterable[str]) -> list[Sender]:
-    """Return whom these entries name, as far as they are reached, who is known, and anybody else."""
+    """Return whom these entries name, as far as they are reached, who is known, and one for all others."""
     keys = list[str]()
     for entries in chats:
         for entry in entries:

@@ -56,7 +56,7 @@ def _list_chats(who: ResolvedCaller) -> Iterator[tuple[LayerName, str, tuple[Gro
 
 
 def _guest_layers(who: ResolvedCaller) -> Iterator[Layer]:
-    """Yield what bounds whoever is not the owner, unless every chat of theirs says what they may have.
+    """Yield what bounds others than the owner, unless every chat of theirs says what they may have.
 
     It is theirs by their own word: a session key that names one lifts nothing, and parents have spoken already.
     """
@@ -81,7 +81,7 @@ def _guest_layers(who: ResolvedCaller) -> Iterator[Layer]:
 def _gives(groups: Sequence[GroupPolicy], who: ResolvedCaller) -> bool:
     """Tell whether the first entry that speaks about the sender says what they may have, and not by a mere name.
 
-    Of several roles each has to: nobody has more for being in one more.
+    Of several roles each has to: one more role never gives more.
     """
     for group in groups:
         found = find_sender(group.by_sender, who.settings, who.caller, wearable=False)
@@ -135,7 +135,7 @@ def find_sender(
     """Return the key as written, its value, and the name that anyone can set, where it was found only through that.
 
     Tried in order: id, E.164, username, display name, roles, `*`. `wearable=False` leaves bare keys out for the names.
-    Of several roles all count: nobody has more for being in one more.
+    Of several roles all count: one more role never gives more.
     """
     own = identities_of(caller, settings.ids)
     where, fold = own[0][:2] if own else ("", ""), rules_of(settings.ids, own[0].channel if own else "").fold

@@ -88,7 +88,7 @@ def with_call(answer: dict[str, Any], verdict: Verdict, tainted: Verdict, found:
 
 
 class JudgedCall(NamedTuple):
-    """What the rules say of a call that nobody makes, and its arguments as it would be made."""
+    """What the rules decide on a call that is not made, and its arguments as it would be made."""
 
     found: list[Verdict]
     args: Mapping[str, Any]
@@ -133,7 +133,7 @@ async def _judge_host(tool: str, place: str, explain: Callable[[str], Awaitable[
     try:
         await explain(place)
     except (OSError, ToolError) as error:
-        if getattr(error, "code", "") != "denied":  # it has no address, or is none: nobody refuses it
+        if getattr(error, "code", "") != "denied":  # it has no address, or is none: that is no refusal
             return []
         reason = str(error)
         origin = "tools.hosts" if "tools.hosts" in reason else "web.ssrf.allowPrivate"

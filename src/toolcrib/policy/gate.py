@@ -1,4 +1,4 @@
-"""The gate: tools and layers in, a Selection out, with a Verdict for every tool made when somebody asks for it.
+"""The gate: tools and layers in, a Selection out, with a Verdict for every tool, made on request.
 
 Judged in order: source, owner, requires, the layers, ask. Within a layer deny comes first, so an allow entry can
 never widen a denial; over the layers every one is an AND, so their order changes who is named, never what is left.

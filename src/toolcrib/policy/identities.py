@@ -131,7 +131,7 @@ def identities_of(caller: Caller, rules: Rules) -> tuple[Identity, ...]:
 
 
 def rules_of(rules: Rules, channel: str) -> IdRules:
-    """Return how the ids of a channel are compared; where nobody says it, no two of them are the same."""
+    """Return how the ids of a channel are compared; without a rule, no two of them are the same."""
     return rules.get(channel) or rules.get(ANYWHERE) or IdRules()
 
 

@@ -28,7 +28,7 @@ class GuestFinding(NamedTuple):
 
 
 def check_guests(settings: PolicySettings, inventory: Inventory) -> Iterator[GuestFinding]:
-    """Yield a default that bounds no guest, and the entries of chats that lift it for nobody."""
+    """Yield a default that bounds no guest, and the entries of chats that lift it for no sender."""
     rule = settings.guests_rule
     if rule.allow is None or "*" in map(str.strip, rule.allow):
         what = "whoever is not the owner has every tool that no rule takes from them, wherever they come in"

@@ -27,7 +27,7 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class GroupChat:
-    """A group that somebody speaks in: its channel, its id, and for one inside a space the room that a key names."""
+    """The group of a message: its channel, its id, and for one inside a space the room that a key names."""
 
     channel: str
     id: str
@@ -41,7 +41,7 @@ class ResolvedCaller:
     `scopes` are the tools sections about it with the place of each, everybody's first, its agent's behind it. `chat` is
     the group that its key names. `model_keys` are what `byProvider` may call its model, the most exact first. `depth`
     counts who started one another before a subagent was; `parents` are they, outermost first. `makers` are the caller
-    itself as it was where somebody spoke through another model and wanted this done later.
+    itself as it was where a person spoke through another model and wanted this done later.
     """
 
     settings: PolicySettings
@@ -135,7 +135,7 @@ def _resolve(settings: PolicySettings, caller: Caller, key: str, parents: tuple[
 
 
 def _makers(caller: Caller) -> Iterator[Caller]:
-    """Yield the caller as it was where somebody spoke through another model."""
+    """Yield the caller as it was where a person spoke through another model."""
     for name in caller.made_through:
         provider, _, model = name.partition(":")
         yield replace(caller, provider=provider or None, model=model or None, made_through=())
@@ -184,7 +184,7 @@ def _is_main(caller: Caller) -> bool:
 
 
 def person_of(settings: PolicySettings, caller: Caller) -> str:
-    """Return who is behind a caller as one text that nobody else has, "" where that is not known.
+    """Return who is behind a caller as one unique text, "" where that is not known.
 
     It is a person of `people`, else the typed id: names never count.
     """
@@ -269,7 +269,7 @@ def agent_of_parent(parent: str) -> str:
 def max_subagents(settings: PolicySettings, caller: Caller) -> int:
     """Return how many subagents may run at once in the caller's tree, as its outermost member's agent has it."""
     who = resolve(settings, caller)
-    # whoever spoke in a session that is not its agent's stands behind it
+    # the speaker in a session that is not its agent's stands behind it
     has_two = len(who.parents) > 1 and session.parse_key(caller.parents[1]) is None
     roots = who.parents[: 1 + has_two] or (who,)
     return min(root.subagents_by("max_concurrent")[1].max_concurrent for root in roots)
@@ -291,7 +291,7 @@ def child_of(settings: PolicySettings, parent: Caller, agent: str, key: str) -> 
         parent = replace(parent, channel=who.chat.channel, owner=who.is_owner)
     spoke = f"{parent.provider or ''}:{parent.model or ''}".rstrip(":")
     known = (*parent.parent_models, *("",) * len(parent.parents))[: len(parent.parents)]
-    models = (each or spoke for each in known)  # whoever is not known was taken to speak through the parent's
+    models = (each or spoke for each in known)  # an unknown one is taken to have spoken through the parent's
     return replace(
         parent,
         agent=agent,

@@ -240,11 +240,11 @@ class ScopeSettings(RuleSettings):
 
     @property
     def gives(self) -> bool:
-        """Whether it says what somebody may have, not only what they may not."""
+        """Whether it allows, and does not only deny."""
         return self.allow is not None or self.profile is not None
 
 
-# What whoever is not the owner has where no rule of the chat they write in says it; profiles may stand in the list.
+# What others than the owner have where no rule of their chat says it; profiles may stand in the list.
 Guests = Annotated[Annotated[Literal["messaging", "minimal", "full"], TEXT] | Annotated[RuleEntries, LIST], FORM]
 GUESTS: TypeAdapter[Guests] = TypeAdapter(Guests)
 

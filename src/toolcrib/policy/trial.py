@@ -28,9 +28,9 @@ rank = _RANKS.__getitem__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """That nobody ever has what an entry means, `excepting` some: `owner`, or senders as rules write them.
+    """That no caller ever has what an entry means, `excepting` some: `owner`, or senders as rules write them.
 
-    With a channel it is about whoever speaks there; with a group, in it, and without a channel in any that has rules.
+    With a channel it is about all who speak there; with a group, in it, and without a channel in any that has rules.
     """
 
     entry: str
@@ -85,7 +85,7 @@ class Trial:
         return self.belt_for(replace(caller, owner=True))
 
     def judge_places(self, places: Sequence[Caller]) -> list[Selection]:
-        """Return the selection for each place, whoever speaks there."""
+        """Return the selection for each place, for every speaker."""
         made: dict[object, Selection] = {}
         found, met, named = list[Selection](), self.needs, frozenset((*self.tools, "group:plugins"))
         for who in (resolve(self.settings, place) for place in places):
@@ -123,7 +123,7 @@ def _join(one: ToolOutcome, other: ToolOutcome) -> ToolOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """Whether a claim holds for all `classes` of callers, and who it does not hold for, if anybody."""
+    """Whether a claim holds for all `classes` of callers, and a caller for whom it does not hold, if any."""
 
     classes: int
     counterexample: tuple[Caller, Verdict] | None = None
@@ -153,9 +153,9 @@ def prove(claim: Claim, trial: Trial, people: Sequence[Caller]) -> Proof:
 
 
 def find_masked_changes(before: Trial, after: Trial, people: Sequence[Caller]) -> Iterator[tuple[str, Caller]]:
-    """Yield every tool about which two policies say different things of somebody, with one of whom they do.
+    """Yield every tool on which two policies differ for some caller, with one such caller.
 
-    One for each way in which it changes: what somebody loses does not hide what somebody else gets.
+    One for each way in which it changes: what one caller loses does not hide what another gets.
     """
     both = (before.settings, after.settings)
     speakers = list_speakers(both, before.needs | after.needs, subagents=True)

@@ -1,6 +1,6 @@
 """Which agents exist: those of the shelf, of plugins, of the user's own files and of files the owner accepted.
 
-Whoever comes first keeps a name. An agent that is called like a tool, that lists a tool nobody has, or that leads back
+The first keeps a name. An agent that is called like a tool, that lists a tool that does not exist, or that leads back
 to itself is left out and reported; the others stay.
 """
 
@@ -64,7 +64,7 @@ class KnownNames:
     is_whole: bool = True
 
     def may_come(self, name: str) -> bool:
-        """Tell whether a name that nobody has now may be somebody's later."""
+        """Tell whether a name that is unknown now may be known later."""
         return not self.is_whole or any(name.startswith(f"{fold_name(server)}__") for server in self.servers)
 
 
@@ -127,7 +127,7 @@ def _complaint(entry: str, known: KnownNames, agents: frozenset[str]) -> str | N
 def _find_cycles(offers: Mapping[str, AgentOffer]) -> dict[str, list[str]]:
     """Return a complaint for every agent that leads back to itself by the names in lists.
 
-    Globs and groups are no promise to call anybody; how deep those go is bounded where agents run.
+    Globs and groups do not count as calls; how deep those go is bounded where agents run.
     """
     lists = {
         name: {canonical(entry): at for at, entry in reversed([*enumerate(offer.agent.tools or ())])}

@@ -1,6 +1,6 @@
 """Six sources into one catalog: shelf, plugins, channels, connected clients, MCP servers, agents.
 
-Whoever comes first keeps a name. A later tool of the same name, a plugin called like a core tool or a group, a tool of
+The first keeps a name. A later tool of the same name, a plugin called like a core tool or a group, a tool of
 a plugin that names a core group, and a factory that raises are left out and reported: nothing is taken in silently and
 nothing takes the others down.
 """
@@ -124,7 +124,7 @@ def _refuse_owner(source: str, tools: Mapping[str, Tool]) -> str | None:
 
 
 def _joins_core(tool: Tool, tools: Mapping[str, Tool]) -> bool:
-    """Tell whether somebody else's tool calls itself one of a group that rules and profiles know as ours.
+    """Tell whether a foreign tool claims a group that rules and profiles know as ours.
 
     Taking only the group away would be no answer: a rule that denies the group would miss the tool.
     """

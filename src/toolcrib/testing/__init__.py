@@ -202,7 +202,7 @@ def fake_ctx(  # noqa: PLR0913  the world of a test, each part by name
 ) -> FakeCtx:
     """Return a context for one call of the tool `name`, in a world of these pages, files, methods and secrets.
 
-    `answers` are what a person says who is asked with `ctx.ask`, one after the other; without them nobody can be asked.
+    `answers` are those of a person to `ctx.ask`, one after the other; without them there is no one to ask.
     """
     shown: list[Result] = []
     course = CallState()

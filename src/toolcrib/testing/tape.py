@@ -24,7 +24,7 @@ def cassette(path: str | Path, crib: HasBodies, *, record: bool | None = None) -
     """Record what the bodies of a crib's tools give back; with the file there, replay it and run no body.
 
     The gate, the check of arguments, hooks and fences stay as they are. A call that was not recorded is refused, and
-    leaving the block is then an AssertionError. `record` True records anew, False never does. What is written has
+    leaving the block is then an AssertionError. `record` True records again, False never does. What is written has
     passed the crib's redaction, and is written only when the block ends well.
     """
     file, bodies = Path(path), crib.bodies

@@ -134,7 +134,7 @@ def parse(line: str) -> ParsedLine:
         is_unread = root.has_error or reader.doubt in _UNREAD or _EXPANDED_TWICE.search(joined_up) is not None
         ways = [_QUOTES.sub("", each) for each in (joined_up, _VARIABLE.sub("", joined_up))]
         if is_unread or any(found.words[:1] == (None,) for found in commands):
-            # a shell may read more in it than this grammar does, and a name that nobody knows may be any word of it
+            # a shell may read more in it than this grammar does, and an unknown name may be any word of it
             guesses += (found for each in (line, *ways) for found in _find_loose_commands(each))
         if "{" in line:
             guesses += _find_braced_commands(joined_up)
@@ -165,7 +165,7 @@ def _is_intricate(line: str) -> bool:
 
 
 def _find_loose_commands(line: str) -> Iterator[FoundCommand]:
-    """Yield every word of a line that nobody can read as if it were a command, for the sake of what is denied."""
+    """Yield every word of an unreadable line as if it were a command, for the rules that deny."""
     words = _LOOSE_WORD.findall(line)
     for index in range(len(words)):
         yield FoundCommand((*words[index : index + _LOOSE_COMMAND_WORDS], None))

@@ -63,7 +63,7 @@ _JQ_WORDS = regex(
 
 def check_jq_program(program: str) -> None:
     """Raise UnsafeUsageError when a program looks at more than its input."""
-    # a string may hold code, and what follows one that is left open is anybody's guess: then nothing is skipped
+    # a string may hold code, and what follows one that is left open is unknown: then nothing is skipped
     skips = "\\(" not in program and program.count('"') % 2 == 0 and "\\" not in program
     around: list[str] = []  # the brackets that are open
     for found in _JQ_WORDS.finditer(program):

@@ -74,7 +74,7 @@ class CommandRules:
     ask: AskMode = "on-miss"
     allow: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
     exact: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
-    read_only: Mapping[str, str] | None = None  # nobody wrote a list: the built-in one counts
+    read_only: Mapping[str, str] | None = None  # no list is configured: the built-in one counts
     filters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     deny: CommandEntries = field(default_factory=lambda: _NO_ENTRIES)
     trusted: tuple[str, ...] = TRUSTED
