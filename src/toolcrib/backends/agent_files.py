@@ -191,7 +191,7 @@ def _read_allowed_tools(key: str, value: Any, header: Header, values: dict[str, 
     _tools(key, value.replace(",", " ").split() if isinstance(value, str) else value, header, values)
 
 
-# What may stand in a SKILL.md; a key that nobody knows may be meant to limit something, so it is not passed over.
+# What may stand in a SKILL.md; an unknown key may be meant to limit something, so it is not ignored.
 _FOR_PEOPLE = ("license", "compatibility", "metadata", "version", "author", "tags", "homepage", "argument-hint")
 _SKILL_KEYS: Mapping[str, _Read] = {
     "name": _name,

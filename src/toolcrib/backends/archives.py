@@ -24,7 +24,7 @@ from toolcrib.define.errors import ToolError
 from toolcrib.lazy import regex
 
 _MAX_MEMBERS, _MAX_BYTES, _MAX_RATIO = 10_000, 256 << 20, 200
-_SMALL_BYTES = 16 << 20  # so much may come out of anything, whatever the ratio
+_SMALL_BYTES = 16 << 20  # so much may come out of any archive, whatever the ratio
 _MAX_READ_BYTES = 4 << 20  # at once: the directory of a zip of so many members
 _MAX_HEADER_BYTES = 64 << 10  # of what a tar says about one member
 _MAX_DEPTH, _MAX_NAME_BYTES, _NAME_CHARS, _SHOWN_CHARS = 64, 255, 80, 200
@@ -110,7 +110,7 @@ def _stage_in(folder: Path) -> Iterator[tuple[int, StageFolder]]:
 
 
 def uninstall(folder: Path, name: str) -> None:
-    """Remove what stands in a folder under a name: it is gone whole, whatever interrupts that."""
+    """Remove what stands in a folder under a name: it is gone whole, also when interrupted."""
     with _stage_in(folder) as (above, staged):
         os.rename(name, "gone", src_dir_fd=above, dst_dir_fd=staged.folder)
 
@@ -118,7 +118,7 @@ def uninstall(folder: Path, name: str) -> None:
 def install(archive: Path, folder: Path, choose: Callable[[Path], tuple[Path, str]]) -> Path:
     """Unpack an archive into a folder and return where; `choose` says which part of it goes there, under which name.
 
-    It is there whole or not at all, and takes nobody's place. ToolError, in one sentence, when that cannot be done.
+    It is there whole or not at all, and replaces nothing. ToolError, in one sentence, when that cannot be done.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _stage_in(folder) as (above, staged):

@@ -18,7 +18,7 @@ from toolcrib.define.errors import CribError
 
 
 class DeviceKey:
-    """A key that never leaves its file, which is made when it is not there; nobody else may read it."""
+    """A key that never leaves its file, which is made when it is not there; only this user may read it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

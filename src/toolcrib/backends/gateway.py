@@ -1,8 +1,8 @@
 """A gateway in another process, asked over its socket: one request, one answer; events as they come.
 
 A connection that breaks is made again, sooner at first and then more rarely. A request that was under way is asked
-again only where that cannot do anything twice: it only reads, or it carries an idempotency key. Of all others nobody
-knows whether they arrived, and the caller gets an error that says so.
+again only where that cannot do anything twice: it only reads, or it carries an idempotency key. Of all
+others it is unknown whether they arrived, and the caller gets an error that says so.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logging.getLogger("toolcrib")
 
 _FIRST_WAIT, _MAX_WAIT_SECONDS = 0.25, 30.0
 _OPEN_SECONDS = 10.0
-_MAX_EVENTS = 10_000  # that wait for somebody to take them; the oldest go
+_MAX_EVENTS = 10_000  # that wait to be taken; the oldest go
 _REFUSED = 1008
 _UNCERTAIN = (
     "the connection broke before the answer came, so nobody knows whether it was done; look before asking again"
@@ -90,7 +90,7 @@ class GatewayLink:
         return self._socket is not None
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Any:
-        """Return what a method answers; raise ToolError when it refuses, CribError when nobody knows whether it did.
+        """Return what a method answers; raise ToolError when it refuses, CribError when the outcome is unknown.
 
         `progress` hears what the method has to say before it is done.
         """

@@ -2,7 +2,7 @@
 
 It gets the picture on its input and no name of a file, a small environment, a deadline and limits on memory and
 processes, and the supervisor ends it with the call and with us: a picture that is made to hang or to fill memory costs
-its reader, and nobody else.
+its reader alone.
 """
 
 import os
@@ -24,7 +24,7 @@ _TEXT_BYTES = 200_000
 
 
 class Tesseract:
-    """Reads with whatever languages are installed as its default; `find` says where a program is."""
+    """Reads with all languages that are installed as its default; `find` says where a program is."""
 
     def __init__(self, find: Callable[[str], str | None] = shutil.which, seconds: float = _SECONDS) -> None:
         self._find, self._seconds = find, seconds

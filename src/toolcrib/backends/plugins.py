@@ -333,7 +333,7 @@ def _find_code(module: str) -> Path | None:
 
 
 def _plugin_from(id: str, load: Callable[[], Any]) -> Plugin:
-    """Run somebody else's module code; whatever it raises becomes one sentence."""
+    """Run foreign module code; whatever it raises becomes one sentence."""
     try:
         plugin = load()
     except (Exception, SystemExit) as error:

@@ -174,7 +174,7 @@ class Sensors:
     async def _capture(self, source: _Source, options: Sequence[str], seconds: float) -> tuple[bytes, str]:
         """Return what ffmpeg makes of a source, also in base64; ToolError when that is nothing, or too much."""
         with tempfile.TemporaryFile() as out:
-            # it opens its output anew: an MP4 is gone back in, which no pipe allows
+            # it opens its output again: an MP4 is seeked back in, which no pipe allows
             into = ("-fs", str(self._max_bytes), "-y", "file:/proc/self/fd/1")
             words = (*_QUIET, *source.input, *options, *into)
             why = await self._run("ffmpeg", words, out, seconds + self._extra_seconds)

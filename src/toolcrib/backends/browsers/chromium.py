@@ -1,4 +1,4 @@
-"""Chromium, as Debian brings it, under Playwright: started when somebody wants it, and never let past our proxy.
+"""Chromium, as Debian brings it, under Playwright: started on demand, and never let past our proxy.
 
 Each context has a proxy of its own, which dials what a guard lets it dial. Chromium resolves no names, speaks no QUIC,
 and has no other way out: what is not in a context is sent to a proxy that does not exist. A navigation is judged before
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib")
 
 Explain = Callable[[str], Awaitable[object]]
-"""Says whether a URL may be gone to: raises ToolError, or OSError where nobody knows the host. Nobody is dialled."""
+"""Says whether a URL may be gone to: raises ToolError, or OSError for an unknown host. No connection is made."""
 
 
 class Dialer(Protocol):
@@ -136,7 +136,7 @@ class GuardedContext:
         try:
             async with asyncio.timeout(_STATE_SECONDS):
                 return dict(await self.context.storage_state(indexed_db=True))
-        except Exception as error:  # noqa: BLE001  whatever Playwright raises, it is lost
+        except Exception as error:  # noqa: BLE001  after any error of Playwright it is lost
             log.warning("what the pages of a session have stored could not be kept (%s)", type(error).__name__)
             return None
 
@@ -181,7 +181,7 @@ class _Running:
 
 @dataclass(slots=True)
 class Chromium:
-    """One Chromium, which starts when a context is wanted, and starts anew when it is gone.
+    """One Chromium, which starts when a context is wanted, and starts again when it is gone.
 
     `launch` says which program, and whether it shows itself; `find` says where a program is.
     """
@@ -202,7 +202,7 @@ class Chromium:
     async def is_answering(self) -> bool:
         """Tell whether it still answers; one that does not is ended."""
         if self.is_running and self._running is not None:
-            with contextlib.suppress(Exception):  # whatever it says, that is no answer
+            with contextlib.suppress(Exception):  # an error is no answer here
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     await (await self._running.browser.new_browser_cdp_session()).detach()
                 return True
@@ -368,7 +368,7 @@ class Profiles:
         return found if isinstance(found, dict) else None
 
     def keep(self, profile: str, state: Mapping[str, Any]) -> None:
-        """Keep it in place of what was kept before; it holds what signs people in, so nobody else reads it."""
+        """Keep it in place of what was kept before; it holds logins, so that only this user reads it."""
         if self._folder is None:
             self._held[profile] = state
             return

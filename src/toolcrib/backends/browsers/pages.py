@@ -405,7 +405,7 @@ class ChromiumPages:
         return PageSet(self._chromium, self._profiles, profile, keeps=keeps)
 
     def forget(self, profile: str) -> None:
-        """Begin a profile anew."""
+        """Reset a profile."""
         self._profiles.forget(profile)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A tab: a page, what it says while nobody looks, and how what it asks is answered."""
+"""A tab: a page, its messages between two looks, and the answers to its dialogs."""
 
 from collections import deque
 from contextlib import suppress
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NOTE_CHARS = 2_000
 _MAX_NOTES, _MAX_DIALOGS, _URL_CHARS, _NAME_CHARS = 200, 10, 2_000, 255
-_MAX_HEARD = 2_000  # of what a page says while nobody looks: more of it would keep the driver from all else
+_MAX_HEARD = 2_000  # of a page's messages between two looks: more would keep the driver from all else
 
 
 def cut_url(url: str) -> str:
@@ -91,12 +91,12 @@ class Tab:
 
     async def _hold_download(self, download: "Download") -> None:
         before, self.download = self.download, download
-        if before is not None:  # nobody wanted it
+        if before is not None:  # it was not taken
             with suppress(load_errors()[0]):
                 await before.cancel()
 
     def take_news(self) -> dict[str, Any]:
-        """Return what happened that nobody asked for: dialogs, navigations that were refused, a download."""
+        """Return what happened unasked: dialogs, navigations that were refused, a download."""
         news: dict[str, Any] = {"dialogs": list(self.dialogs)} if self.dialogs else {}
         if self.place.stopped:
             news["refused"] = [each.for_model or str(each) for each in self.place.stopped]

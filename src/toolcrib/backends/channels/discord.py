@@ -41,9 +41,9 @@ _REFUSED = {
 }
 _RETRY_SECONDS = (0.5, 3.0)  # before a message is sent again
 _MAX_KEPT, _MAX_PAGES, _PAGE = 1_000, 10, 100
-_PLAIN, _REPLY = 0, 19  # types of messages that somebody wrote
+_PLAIN, _REPLY = 0, 19  # types of messages that a user wrote
 _THREADS = (10, 11, 12)
-_NO_PREVIEW, _SILENT, _SPOKEN = 1 << 2, 1 << 12, 1 << 13  # nobody fetches an address because it was written
+_NO_PREVIEW, _SILENT, _SPOKEN = 1 << 2, 1 << 12, 1 << 13  # an address in a text is not fetched
 _SOURCE = {"source": "message:discord"}
 
 

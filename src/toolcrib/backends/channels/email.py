@@ -1,7 +1,7 @@
 """E-mail: a mailbox is read over IMAP behind a cursor, answers go out over SMTP. One chat is one address.
 
-Anybody can write any name and address below a letter. `From` counts where the server that took the message in vouches
-for it; an address that nobody vouches for has an id that no list names by accident. What machines write is not
+Anyone can put any name and address into a letter. `From` counts where the server that took the message in vouches
+for it; an address that nothing authenticates has an id that no list names by accident. What machines write is not
 answered, so that two of them never talk for ever.
 """
 
@@ -216,7 +216,7 @@ def find_author(mail: EmailMessage) -> str:
     """Return the address that a message says it is from; "" when it names none, or more than one."""
     fields = mail.get_all("From", [])
     groups = fields[0].groups if len(fields) == 1 else ()
-    # behind the name of a group somebody else may read another one
+    # behind the name of a group another reader may see another address
     found = [who.addr_spec for each in groups for who in each.addresses if each.display_name is None]
     return found[0].lower() if len(found) == 1 and _ADDRESS.fullmatch(found[0]) else ""
 

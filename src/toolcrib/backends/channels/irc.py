@@ -1,7 +1,7 @@
 """IRC: lines over TCP or TLS. What comes has no cursor; what we send was taken when the server answers a ping.
 
-Who somebody is only the server can say: where it knows accounts, the account is the id, and a nick without one has an
-id that no list can name by accident. Nobody is let in by a nick alone. A direct chat is `nick!account`, or else
+Only the server knows who a sender is: where it has accounts, the account is the id, and a nick without one has an
+id that no list can name by accident. No sender is admitted by a nick alone. A direct chat is `nick!account`, or else
 `nick!user@host`: a message there goes to that person, under whatever nick, and not to another who has the nick by now.
 """
 
@@ -38,7 +38,7 @@ _MAX_NICKS = 1_000
 _BURST, _PACE = 4, 2.0  # lines at once, and seconds behind them: servers cut off who writes faster for long
 _CAPS = "account-tag server-time message-tags"
 _LINE = regex(r"(?:@(?P<tags>\S+) +)?(?::(?P<who>\S+) +)?(?P<verb>[A-Za-z0-9]+)(?P<rest>.*)")
-_NO_CHAT = regex(r"[,$*]|\A[^#&!]*[@%]|\A[~&@%+!]+#")  # a list, a mask, somebody on a server, those of a status
+_NO_CHAT = regex(r"[,$*]|\A[^#&!]*[@%]|\A[~&@%+!]+#")  # a list, a mask, a user on a server, those of a status
 _STATUS = regex(r"\A[~&@%+!]+(?=#)")  # to those of a room who have some status, and in that room
 _UNESCAPED = {r"\:": ";", r"\s": " ", r"\\": "\\", r"\r": "\r", r"\n": "\n"}
 
@@ -121,7 +121,7 @@ class IrcChannel:
             for waits in self._waits.values():
                 waits.cancel()
             self._waits.clear()
-            self._nicks.clear()  # nobody tells us who has which by now
+            self._nicks.clear()  # who has which nick by now is unknown
             writer.close()
 
     async def post(self, post: Post, key: str, /) -> str:
@@ -143,7 +143,7 @@ class IrcChannel:
         return token
 
     async def _find_nick(self, chat: str, *, is_begun: bool) -> str:
-        """Return the nick that the person of a direct chat has now; ToolError where it is somebody else's."""
+        """Return the nick that the person of a direct chat has now; ToolError where it is another person's."""
         first, _, who = chat.partition("!")
         nick = self._nicks.get(chat, first)
         self._found.clear()
@@ -179,7 +179,7 @@ class IrcChannel:
             waits.set_result(None)
 
     def _note_person(self, line: IrcLine) -> None:
-        """Take what the server tells of somebody: as an answer to WHOIS, or that they change or leave."""
+        """Note what the server reports of a user: an answer to WHOIS, a change of nick, or leaving."""
         match line.verb, line.params:
             case "311", (_, _, user, host, *_):
                 self._found.add(_fold(f"{user}@{host}"))
@@ -241,7 +241,7 @@ class IrcChannel:
                         self._write("CAP", "END")
                     case "PING", _:
                         self._write("PONG", *line.params)
-                    case "433", _:  # somebody has that nick; ours is taken back when it is free
+                    case "433", _:  # that nick is taken; ours is taken back when it is free
                         self._nick = f"{self._nick}_"
                         self._write("NICK", self._nick)
                     case (("464" | "465" | "ERROR"), _):

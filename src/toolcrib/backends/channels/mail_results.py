@@ -1,6 +1,6 @@
-"""What our own mail server says of a sender (RFC 8601); a header that can be read in two ways vouches for nobody.
+"""What our own mail server says of a sender (RFC 8601); a header that can be read in two ways authenticates no sender.
 
-Parts of it are words of whoever wrote the letter: addresses, names of hosts, what stands in comments.
+Parts of it are words of the writer of the letter: addresses, names of hosts, what stands in comments.
 """
 
 import re
@@ -149,7 +149,7 @@ def _list_words(text: str) -> Iterator[str]:
 
 
 def _find_end(text: str, start: int) -> int:
-    """Return where a comment ends, 0 where it does not, or holds half of a quote: somebody else may have ended it."""
+    """Return where a comment ends, 0 where it does not, or holds half of a quote: the letter may have ended it."""
     depth, quotes = 0, 0
     for found in _COMMENT_PART.finditer(text, start):
         depth += (found[0] == "(") - (found[0] == ")")

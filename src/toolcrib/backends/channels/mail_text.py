@@ -31,7 +31,7 @@ _UNSEEN = frozenset({"script", "style", "head", "title", "template"})
 
 
 class LetterPart(NamedTuple):
-    """A file of a letter, and whether somebody else wrote what it came with."""
+    """A file of a letter, and whether it comes from a forwarded one."""
 
     part: Any
     is_forwarded: bool
@@ -49,7 +49,7 @@ def read_letter(mail: EmailMessage, subject: str, *, is_answer: bool) -> Letter:
     """Tell apart whose words a letter holds; what an answer quotes is left out."""
     text, passes_on = _find_text(mail), _PASSES_ON.match(subject) is not None
     own, others = split_quoted(text)
-    if passes_on and not others:  # in words that nobody here knows
+    if passes_on and not others:  # in unknown words
         own, others = "", text
     is_forward = passes_on or bool(others and not is_answer)
     inner = [_show_inner(each) for each in mail.walk() if each.get_content_type() == "message/rfc822"]
@@ -58,7 +58,7 @@ def read_letter(mail: EmailMessage, subject: str, *, is_answer: bool) -> Letter:
 
 
 def split_quoted(text: str) -> tuple[str, str]:
-    """Return what somebody wrote, without what stands below every letter, and what they quote or pass on."""
+    """Return the sender's own text, without the signature, quotes and forwarded letters."""
     if (found := _OTHERS.search(text)) is None:
         return _cut_signature(text) or text.strip(), ""
     own, others = _cut_signature(text[: found.start()]), text[found.start() :].strip()

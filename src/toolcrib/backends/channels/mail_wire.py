@@ -185,7 +185,7 @@ class ImapSession:
 
 
 async def hand_over(server: Any, route: MailRoute, sender: str, to: str, message: bytes) -> None:
-    """Give a message to a server: ToolError while it surely was not taken, ConnectionError when nobody knows."""
+    """Give a message to a server: ToolError when it surely was not taken, ConnectionError when that is unknown."""
     port = server.port or (465 if server.tls else 25)
     is_direct = server.tls and port == 465
     lines = await route.open(server, port, is_direct=is_direct)

@@ -61,7 +61,7 @@ class MatrixChannel:
     def __init__(self, settings: Any, http: Http) -> None:
         self._settings, self._base, self._http = settings, settings.homeserver.rstrip("/"), http
         self._token, self._me = settings.access_token or "", ""
-        self._groups = set[str]()  # rooms in which others were when somebody last came or went
+        self._groups = set[str]()  # rooms that had other members at the last change of members
 
     async def listen(self, hear: Hear, cursor: str, ready: Callable[[], None], /) -> None:
         """Sync until the connection ends; of rooms that were there before the first sync nothing is answered."""

@@ -33,11 +33,11 @@ _SECONDS = 30.0
 _MAX_PAGES, _PAGE, _MAX_NAMES = 10, 100, 50
 _COMPLAINT_CHARS = 300
 _SECTION_CHARS = 3_000
-_SPOKEN = (None, "file_share", "thread_broadcast")  # subtypes of what somebody wrote
+_SPOKEN = (None, "file_share", "thread_broadcast")  # subtypes of messages that a user wrote
 _BROKEN = ("internal_error", "fatal_error", "service_unavailable", "request_timeout")
 _EMOJI = {"👍": "+1", "👎": "-1", "❤️": "heart", "👀": "eyes", "✅": "white_check_mark", "🎉": "tada", "🙏": "pray"}
 _SOURCE = {"source": "message:slack"}
-_NO_PREVIEW = {"unfurl_links": False, "unfurl_media": False}  # nobody fetches an address because it was written
+_NO_PREVIEW = {"unfurl_links": False, "unfurl_media": False}  # an address in a text is not fetched
 _LINK = regex(r"\w\.\w|://")
 
 

@@ -25,7 +25,7 @@ _WANTED = ("message", "callback_query")
 _FILES = ("document", "voice", "audio", "video", "animation", "sticker", "video_note")
 _SPOKEN = ("voice", "video_note")
 _COMPLAINT_CHARS = 300
-_NO_PREVIEW = {"link_preview_options": {"is_disabled": True}}  # nobody fetches an address because it was written
+_NO_PREVIEW = {"link_preview_options": {"is_disabled": True}}  # an address in a text is not fetched
 
 
 class TelegramChannel:

@@ -129,7 +129,7 @@ class WebhookChannel:
         return InboundAnswer(202, "kept")
 
     async def post(self, post: Post, key: str, /) -> str:
-        """Post a message; whoever takes it may answer with the id that it has there."""
+        """Post a message; the service may answer with the id that it has there."""
         key = sha256(key.encode()).hexdigest()[:32]
         payload: dict[str, Any] = {"key": key, "chat": post.chat, "text": post.text}
         payload |= {"thread": post.thread, "replyTo": post.reply_to, "silent": post.silent}

@@ -1,7 +1,7 @@
 """XMPP: direct chats and rooms. What was missed is read from the archives, behind a cursor for each.
 
 A person is the bare JID that their server vouches for. In a room it is the real JID where the room tells it to us by
-presence; else who somebody is there, is a nick that anybody may take, with an id that no list names by accident.
+presence; else a sender is known by a nick that anyone may take, with an id that no list names by accident.
 """
 
 import asyncio
@@ -308,7 +308,7 @@ class XmppChannel:
         if is_secret or any(each.ref == text.strip() for each in files):
             text = ""
         named = re.match(rf"@?{re.escape(room.nick)}\s*[:,]\s*", text, re.IGNORECASE) if room is not None else None
-        is_now = is_live and not any(stanza.find(each) is not None for each in _PAST)  # the nick was somebody's then
+        is_now = is_live and not any(stanza.find(each) is not None for each in _PAST)  # the nick was another's then
         jid = bare if room is None else room.people.get(nick, "") if is_now else ""
         return HeardMessage(
             id=archived if is_group and archived else f"{archived or _to_id(own, text)}/{own}",
@@ -331,7 +331,7 @@ class XmppChannel:
         return self._stream
 
     def _new_message(self, chat: str, id: str = "") -> Element:
-        if "/" in chat:  # one device of somebody, or somebody in a room, whom rules know by another name
+        if "/" in chat:  # one device of a person, or a person in a room, whom rules know by another name
             raise ToolError(f"{quote_short(chat)} is no chat; leave out what follows the slash", code="bad_arguments")
         kind = "groupchat" if chat.lower() in self._rooms else "chat"
         return make_element("message", to=chat, type=kind, id=id or token_hex(16))
@@ -430,7 +430,7 @@ def _cut_quoted(stanza: Element) -> str:
 
 
 def _to_id(own: str, text: str) -> str:
-    """Return an id where no archive gives one: some clients count their messages anew when they start."""
+    """Return an id where no archive gives one: some clients restart their message numbers when they start."""
     return sha256(f"{own}\n{text}".encode()).hexdigest()[:16] if own else token_hex(12)
 
 

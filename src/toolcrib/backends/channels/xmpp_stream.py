@@ -122,7 +122,7 @@ class XmppStream:
                 waits.cancel()
 
     async def ask(self, question: Element, to: str = "", kind: str = "get") -> Element:
-        """Return what a question is answered; ToolError when it is refused, ConnectionError when nobody answered."""
+        """Return the answer to a query; ToolError when it is refused, ConnectionError without an answer."""
         stanza = make_element("iq", type=kind, id=token_hex(8), **({"to": to} if to else {}))
         stanza.append(question)
         answer = await self._exchange(stanza, to)
@@ -166,7 +166,7 @@ class XmppStream:
     # Sign in
 
     async def _open(self, domain: str) -> Element:
-        """Begin the stream, anew after each step, and return what the server offers."""
+        """Begin the stream, again after each step, and return what the server offers."""
         self._parser: Any = XMLPullParser(("start", "end"))  # as typed, an event may be anything
         self._depth, self._size, self._root = 0, 0, None
         self._writer.write(_HEADER.format(CLIENT, STREAMS, domain).encode())

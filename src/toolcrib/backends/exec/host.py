@@ -139,7 +139,7 @@ def read_last_words(words: LastWords | None, duration: float) -> CommandEnded:
 
 
 async def run_to_end(supervisor: SupervisorClient, spawn: Spawn) -> CommandEnded:
-    """Run a program, and return how it ended; ToolError when it cannot be started. It ends with whoever waits."""
+    """Run a program, and return how it ended; ToolError when it cannot be started. It ends with its caller."""
     try:
         started = await supervisor.start(spawn)
     except OSError as error:
@@ -213,7 +213,7 @@ def own_programs() -> Mapping[str, str]:
 
 
 class Host:
-    """Runs commands as whoever we are, in the folders of a workspace. The operator chose this; nothing is confined."""
+    """Runs commands as our user, in the folders of a workspace. The operator chose this; nothing is confined."""
 
     def __init__(self, root: str, supervisor: SupervisorClient) -> None:
         self._root, self._supervisor = os.path.realpath(root), supervisor

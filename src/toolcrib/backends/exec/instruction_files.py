@@ -111,7 +111,7 @@ def _is_socket(place: str) -> bool:
 
 
 def put_aside(root: str, uncovered: Mapping[str, str], to: str | None) -> list[str]:
-    """Move away whatever is under such a name by now; return the names. A link that was there is made again.
+    """Move away what is under such a name by now; return the names. A link that was there is made again.
 
     It goes to the folder `to`, or where that is on another disk, under a name of ours beside where it was.
     """

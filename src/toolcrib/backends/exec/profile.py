@@ -18,12 +18,12 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _PLACES_WITHIN = (*_SYSTEM, "/etc", "/dev", "/proc", "/sys", "/run", "/var", "/tmp", "/boot", "/home")  # noqa: S108
 _KERNEL_KINDS = frozenset(("proc", "sysfs", "devtmpfs", "devpts", "securityfs", "cgroup", "cgroup2", "efivarfs"))
 _COVERED = ("irq", "bus", "sysrq-trigger")  # what bubblewrap makes read-only by itself
-# how the machine was started and built; keys of whoever we are; what root alone sees of the kernel and its memory
+# how the machine was started and built; keys of this user; what root alone sees of the kernel and its memory
 _HIDDEN = (
     "cmdline", "config.gz", "iomem", "kallsyms", "kcore", "keys", "kpagecgroup", "kpagecount", "kpageflags",
     "sched_debug", "slabinfo", "timer_list", "vmallocinfo",
 )  # fmt: skip
-_HARMLESS = ("pressure",)  # written to by whoever wants to be woken
+_HARMLESS = ("pressure",)  # written to by programs that want a wake-up
 _PRIVATE, _SHARED = 1 << 30, 256 << 20  # bytes: /tmp and the home folder; shared memory
 
 LARGE = ("alternatives", "ssl/certs")
@@ -47,7 +47,7 @@ _MAX_FILES, _MAX_BYTES = 5_000, 4 << 20
 class Settings:
     """Copies of a few of the system's settings, made once: one folder is shown quicker than forty.
 
-    /etc as a sandbox sees it; gone when nobody holds us.
+    /etc as a sandbox sees it; removed with the last reference.
     """
 
     def __init__(self) -> None:

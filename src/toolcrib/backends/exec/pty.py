@@ -18,7 +18,7 @@ _QUESTIONS = (b"\x1b[6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c")
 class PtyTerminal:
     """A pseudo-terminal: `master` is our end. `slave` is held until the command has opened it by its name.
 
-    Without anybody there the terminal counts as hung up.
+    Without a reader the terminal counts as hung up.
     """
 
     def __init__(self, size: tuple[int, int]) -> None:
@@ -33,7 +33,7 @@ class PtyTerminal:
 
 
 class PtyScreen:
-    """What stands on a terminal, worked out when somebody looks."""
+    """The screen of a terminal, computed on request."""
 
     def __init__(self, size: tuple[int, int], answer: Callable[[bytes], None]) -> None:
         self._size, self._answer = _size(*size), answer
@@ -43,7 +43,7 @@ class PtyScreen:
         self._waiting = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take what was printed; a question to the terminal is answered at once, for somebody waits."""
+        """Take what was printed; a question to the terminal is answered at once, for the program waits."""
         self._waiting += data
         if len(self._waiting) > 2 * _MAX_FED:
             del self._waiting[:-_MAX_FED]

@@ -26,13 +26,13 @@ KILL_GRACE_SECONDS = 2.0
 _MAX_WRITTEN, _WRITE_SECONDS = 1 << 20, 10.0
 _LAST = 4 << 20  # bytes read after the end: more than any pipe holds
 _END_OF_FILE = b"\x04"
-_TAIL_BYTES = 1 << 20  # bytes of the end, whatever is asked for
+_TAIL_BYTES = 1 << 20  # bytes of the end, however much is asked for
 
 Told = Callable[[bytes], None]
 
 
 class Output:
-    """What a command prints: the end of it in memory, the beginning on disk, new bytes to whoever watches.
+    """What a command prints: the end of it in memory, the beginning on disk, new bytes to watchers.
 
     However much comes, memory holds at most twice the end that is asked for. The disk, where `folder` is, is touched
     only by a command that prints more than that end.
@@ -263,7 +263,7 @@ class ProcessTree:
         except BlockingIOError:
             return False
         except OSError as error:
-            if error.errno != errno.EIO:  # how a terminal says that nobody is at its other end
+            if error.errno != errno.EIO:  # how a terminal says that its other end is closed
                 raise
             count = 0
         if not count:

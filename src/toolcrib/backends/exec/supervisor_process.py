@@ -3,7 +3,7 @@
 `SupervisorClient` starts it. It stands between us and the commands for three reasons. It adopts every orphan (it is a
 subreaper), so nothing gets away by losing its parents, and our own process is left as it was. When we die, however that
 happens, it notices and ends what runs. And it is small, so starting a command from it is quick. It imports next to
-nothing. A second process stands behind it and does nothing: whoever kills the one has the other end what ran.
+nothing. A second process only waits for it: when the first is killed, the second ends what ran.
 
 We send lines of JSON, a start with descriptors beside it; it answers with lines of JSON, one when a command runs (or
 cannot) and one when nothing of it is left.
@@ -168,7 +168,7 @@ class Supervisor:
                     self._end(kept, "stop", message["grace"])
 
     def _say(self, message: _Message) -> None:
-        with suppress(OSError):  # nobody listens any more
+        with suppress(OSError):  # the other side is closed
             self._control.sendall(json.dumps(message).encode() + b"\n")
 
     # ---- starting
@@ -326,7 +326,7 @@ class Supervisor:
         roots += kept.group.list_pids() if kept.group and not kept.sandboxed else []
         others = [each for each in self._kept.values() if each is not kept]
         for pid in tree.children(os.getpid()):
-            # who hides whose it is belongs to nobody who runs: it ends with whoever ends
+            # a process that hides its owner belongs to no running command: it ends with the next that ends
             is_nobodys = kept.status is not None and not any(self._owns(each, pid) for each in others)
             if pid not in self._leaders and (is_nobodys or self._owns(kept, pid)):
                 roots.append(pid)
@@ -426,7 +426,7 @@ def _tasks_of(uid: int) -> int:
 def main() -> None:
     """Serve the socket that is standard input."""
     os.dup2(0, 3, inheritable=False)
-    os.closerange(4, 1 << 20)  # whatever our parent was given itself is nothing for commands
+    os.closerange(4, 1 << 20)  # descriptors that our parent inherited are not for commands
     control = socket.socket(fileno=3)
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1):  # errors here go where our parent's go
@@ -444,7 +444,7 @@ def main() -> None:
 
 
 def _outlive(supervisor: int) -> None:
-    """Wait for the supervisor to end, and end what it has left if somebody killed it: its orphans are ours then."""
+    """Wait for the supervisor to end, and end what it has left if it was killed: its orphans are ours then."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.waitpid(supervisor, 0)

@@ -1,7 +1,7 @@
 """The processes of a command, read from /proc: children, descendants, sessions, and a mark that every one inherits.
 
-Parents die, and whoever wants can leave a session. The kernel hands a process's timer slack on to what it starts,
-across fork and exec; nobody looks at a few nanoseconds of it. Each command is started with a slack of its own, so an
+Parents die, and any process can leave its session. The kernel hands a process's timer slack on to what it starts,
+across fork and exec; a few nanoseconds of it change nothing. Each command is started with a slack of its own, so an
 orphan still says whose it is.
 """
 

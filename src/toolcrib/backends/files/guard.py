@@ -83,7 +83,7 @@ class WorkspaceGuard:
             raise ToolError(f"{path!r} is protected: its content would be obeyed outside of this task", code="denied")
 
     def check_new_name(self, path: str, name: str) -> None:
-        """Refuse a new name that nobody could see as it is."""
+        """Refuse a new name that cannot be shown as it is."""
         if any(unicodedata.category(char) == "Cc" for char in name):
             raise ToolError(f"{path!r} holds a control character; choose a name without", code="bad_path")
 

@@ -176,7 +176,7 @@ class ChangeJournal:
 
 
 def _read_record(path: Path) -> Any:
-    """Return a record; None for what we have not written: its names would lead wherever somebody likes."""
+    """Return a record; None for a forged one: its names could lead anywhere."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

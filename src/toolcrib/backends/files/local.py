@@ -21,9 +21,9 @@ _MAX_NOTED, _MAX_MARKS, _MAX_SESSIONS = 4_096, 64, 1_024
 
 
 class LocalWorkspace:
-    """The files beneath a folder, for one session. `run` calls a plain function where it holds up nobody.
+    """The files beneath a folder, for one session. `run` calls a plain function where it does not block the loop.
 
-    Whoever sets `around` stands around every change of contents: it gets the changes and what makes them, and returns
+    `around` wraps every change of contents: it gets the changes and what makes them, and returns
     what that returned.
     """
 

@@ -55,7 +55,7 @@ class OriginStore(Protocol):
         """Return the rows of contents of this size, and of whole folders."""
 
     def below(self, path: str, /) -> Collection[OriginRow]:
-        """Return the rows of a path and of those below it that nobody has accepted."""
+        """Return the rows of a path and of those below it that are not accepted."""
 
     def add(self, rows: Collection[OriginRow], /) -> None: ...
 
@@ -63,7 +63,7 @@ class OriginStore(Protocol):
         """Keep who wrote the contents that lie at these paths now."""
 
     def find_made(self, path: str, person: str, /) -> str:
-        """Return the digest of what a person wrote to a path, "" where others wrote there since, or nobody."""
+        """Return the digest of what a person wrote to a path, "" where others wrote there since, or no one."""
 
 
 class NoOrigins:
@@ -93,7 +93,7 @@ class FileOrigins:
         self._writers: dict[object, tuple[str, int, str]] = {}
 
     def begin(self, root: str, source: str) -> object:
-        """Count whatever changes below a folder from now on as going back to a source; return what ends that."""
+        """Count every change below a folder from now on as going back to a source; return what ends that."""
         key = object()
         with self._lock:
             self._writers[key] = os.path.realpath(root), time.time_ns() - CLOCK_NS, source
@@ -131,7 +131,7 @@ def list_files(root: str, since: int = 0) -> Iterator[tuple[str, int]]:
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 walked += 1
-                if walked > _MAX_WALKED:  # nobody can look at all of them
+                if walked > _MAX_WALKED:  # too many to look at
                     yield root, WHOLE_FOLDER
                     return
                 about = entry.stat(follow_symlinks=False)

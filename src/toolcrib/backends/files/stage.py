@@ -119,7 +119,7 @@ def open_left_over(root: int, name: str) -> Iterator[int | None]:
         try:
             fd = os.open(each, _OPEN_FOLDER, dir_fd=root)
             break
-        except OSError as error:  # a link or a file was put there by somebody else
+        except OSError as error:  # a link or a file was put there by another process
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
     try:
@@ -233,13 +233,13 @@ def _sweep_one(name: str, root: int) -> None:
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root)
     except OSError as error:
-        # a link or a socket that somebody put there, or a file that nobody may read, as the one it was to replace;
+        # a link or a socket that was put there, or an unreadable file, as the one it was to replace;
         # otherwise the fault is ours (too many open files), and whether another process writes it is unknown
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EACCES):
             _unlink(name, root)
         return
     try:
-        if not _try_lock(fd):  # somebody is writing it
+        if not _try_lock(fd):  # another process is writing it
             return
         if kinds.S_ISDIR(os.fstat(fd).st_mode):
             shutil.rmtree(name, ignore_errors=True, dir_fd=root)  # what is left of it the next start finds

@@ -113,7 +113,7 @@ def mark(disk: Disk, contents: Mapping[str, bytes | None], source: str) -> None:
     """Keep that contents about to be written go back to a source.
 
     With "" for none, notes of a memory are kept as what a person wrote: they would not be known from what others
-    put there. Where nobody knew of the one before, or that is from outside, the next one is no more than that.
+    put there. Where the one before is unknown or from outside, the next one is no more than that.
     """
     rows = list[OriginRow]()
     for path, data in contents.items():

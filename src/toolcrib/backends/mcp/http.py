@@ -19,8 +19,8 @@ from .signin import SignInGuard
 
 _CONNECT, _IDLE = 15.0, 300.0  # seconds
 _STREAM_BYTES = 256 * 1024 * 1024  # bytes of one stream of events
-_AGAIN = 5.0  # seconds before the stream of what nobody asked for is opened again, where the server does not say
-_SOON, _LATE = 0.1, 60.0  # seconds before a stream is taken up again, whatever the server says
+_AGAIN = 5.0  # seconds before the stream of notifications is opened again, where the server does not say
+_SOON, _LATE = 0.1, 60.0  # seconds before a stream is resumed, whatever the server says
 _MAX_RESUMES = 5  # in a row that bring nothing new
 _GOODBYE = 2.0
 _SESSION, _VERSION = "mcp-session-id", "mcp-protocol-version"

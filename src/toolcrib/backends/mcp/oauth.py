@@ -33,10 +33,10 @@ _ours: ContextVar[bool] = ContextVar("signing in", default=False)
 
 
 class OAuth:
-    """Signs what is sent to one server. `show` has a person look at an address; without it, nobody is asked.
+    """Signs what is sent to one server. `show` has a person look at an address; without it, no person is asked.
 
     `settings` are `auth` of the configuration, None where our client is to register itself. `seen` is given every
-    secret that was ever used for the server: it may say it back, and nobody may read it.
+    secret that was ever used for the server: it may echo it, and no reader may see it.
     """
 
     show: Callable[[str], None] | None = None
@@ -47,7 +47,7 @@ class OAuth:
         self._kept: Mapping[str, Any] = {}
 
     def load(self) -> None:
-        """Take what is kept; what cannot be read is not there, so a person signs in anew."""
+        """Take what is kept; what cannot be read counts as missing, so a person signs in again."""
         if self._path is None:
             return
         try:

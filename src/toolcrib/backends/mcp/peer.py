@@ -1,4 +1,4 @@
-"""The other end of a connection: requests and their answers, notifications, and what nobody asked for.
+"""The other end of a connection: requests and their answers, notifications, and unrequested messages.
 
 Everything that comes in is outside: a message that is none, an answer to nothing, a flood. None of it reaches anybody
 but as one sentence, and only the connection it came through pays for it. A server that is connected (`Linked`) is asked
@@ -24,12 +24,12 @@ log = logging.getLogger("toolcrib")
 
 MESSAGE_BYTES = 16 * 1024 * 1024  # bytes of one message
 _MAX_WAITING = 256  # requests of ours at once
-# messages that nobody waits for, and their bytes, in one window of time
+# unrequested messages and their bytes in one window of time
 _MAX_UNASKED, _MAX_UNASKED_BYTES = 5_000, 32 * 1024 * 1024
 _MAX_VALUES, _VALUE_BYTES = 250_000, 16  # values in one message, and how many bytes more each of them counts as
 # so many commas and brackets outside of texts
 _MANY_VALUES = regex(rb'(?:[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^",\[{]*+)*+[,\[{]){%d}' % _MAX_VALUES, re.DOTALL)
-_LONG = 1024 * 1024  # bytes; nothing so long is of use when nobody waits for an answer
+_LONG = 1024 * 1024  # bytes; no unrequested message of such a length is of use
 _PROGRESS_EVERY = 0.05  # seconds; what comes faster is not passed on
 _WORDS_CHARS = 400
 _MAX_NUMBER = 2**53
@@ -47,7 +47,7 @@ class ServerPeer:
     """One server. `send` hands a message to its transport; what comes back is given to `heard`.
 
     `changed` is called when the server says that what it offers has changed, with the address of a resource.
-    `redact` takes secrets out of its words; `window` is the time over which is counted what nobody asked for.
+    `redact` takes secrets out of its words; `window` is the time over which unrequested messages are counted.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class ServerPeer:
         return weight if not self.lost.done() and (len(line) <= _LONG or self._waiting) else 0
 
     def receive(self, message: Any, weight: int = 0) -> None:
-        """Take a message of an admitted weight; that of an answer that somebody waits for does not count."""
+        """Take a message of an admitted weight; that of an awaited answer does not count."""
         if isinstance(message, dict) and type(id := message.get("id")) is int and id in self._waiting:
             self._unasked_bytes -= weight
         if isinstance(message, list):  # a batch, as an older protocol has them
@@ -145,7 +145,7 @@ class ServerPeer:
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self._gone())
-                answer.exception()  # whoever waits hears it; nobody has to
+                answer.exception()  # the waiting call gets it; there may be none
         for task in self._tasks:
             task.cancel()
 
@@ -180,7 +180,7 @@ class ServerPeer:
                 answer.set_exception(self.error("answered with neither a result nor an error"))
 
     def _answer_request(self, method: str, id: int | str) -> None:
-        """Answer a request of the server's: that we are here, and nothing else; nobody here samples or fills in."""
+        """Answer a request of the server's: only a ping; sampling and elicitation are not offered."""
         self._note()
         if len(self._tasks) < _MAX_WAITING and not self.lost.done():
             refusal = {"error": {"code": _NO_SUCH_METHOD, "message": "not offered by this client"}}
@@ -213,7 +213,7 @@ class ServerPeer:
                 self._note()
 
     def _report_progress(self, token: int, params: _Message) -> None:
-        """Pass on how far a call is, though not more often than anybody could read it."""
+        """Report how far a call is, not more often than a person can read it."""
         report, before = self._progress[token]
         now, done, words = asyncio.get_running_loop().time(), _number(params.get("progress")), params.get("message")
         if done is None or now - before < _PROGRESS_EVERY:
@@ -226,7 +226,7 @@ class ServerPeer:
             log.exception("who watches a call of the MCP server %s failed; the call goes on", self.name)
 
     def _note(self, messages: int = 1, size: int = 0) -> None:
-        """Count what nobody waits for; too much of it ends the connection."""
+        """Count unrequested messages; too many end the connection."""
         now = asyncio.get_running_loop().time()
         if now - self._since > self._window:
             self._unasked, self._unasked_bytes, self._since = 0, 0, now
@@ -251,7 +251,7 @@ MakePeer = Callable[[SendMessage], ServerPeer]
 
 
 def _number(value: Any) -> float | None:
-    """Return what can be counted with: JSON also holds numbers that nobody can."""
+    """Return a finite number: JSON also holds others."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
     return float(value) if is_number else None
 
@@ -315,7 +315,7 @@ class Linked:
             {
                 "protocolVersion": _OUR_VERSION,
                 "capabilities": {},  # nothing of ours is for servers: no sampling, no files, no questions
-                "clientInfo": {"name": "toolcrib", "version": "1"},  # the release is nobody's business
+                "clientInfo": {"name": "toolcrib", "version": "1"},  # the release is not disclosed
             },
             self._terms.handshake,
         )

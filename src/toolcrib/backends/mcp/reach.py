@@ -103,7 +103,7 @@ class McpReach:
         patient._signers[name] = signer
         link = await patient.connect(name, settings, redact, lambda *_: None)
         try:
-            await link.fetch_offer()  # many say who they are to anybody, and what they have to nobody
+            await link.fetch_offer()  # many name themselves to anyone, and list their tools to no one
             return link.about
         finally:
             signer.show = None

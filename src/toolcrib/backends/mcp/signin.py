@@ -135,7 +135,7 @@ class CallbackPage:
                 if is_answer and not self._answer.done():
                     self._answer.set_result(fields)
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return  # a browser that only looked, or somebody else
+            return  # a browser that only looked, or another client
         finally:
             writer.close()
             with contextlib.suppress(OSError):

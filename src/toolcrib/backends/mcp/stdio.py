@@ -112,7 +112,7 @@ class Stdio:
             message = None
         if isinstance(message, dict | list):
             self._peer.receive(message, weight)
-        elif line.startswith(b"{"):  # meant as a message: whoever waits for it would wait for ever
+        elif line.startswith(b"{"):  # meant as a message: its caller would wait for ever
             self._lose("was cut off: it sent a message that is no JSON")
         else:
             self._noise += 1
@@ -157,7 +157,7 @@ class Stdio:
         self._loop.call_later(_MOMENT, self._lose, why)
 
     def _lose(self, why: str) -> None:
-        """No more is read or written; the process is ended by `close`, which whoever hears of this calls."""
+        """No more is read or written; the process is ended by `close`, which the caller of this calls."""
         if self._err >= 0 and not self._loop.is_closed():
             self._listen()
         self._close_all()

@@ -232,7 +232,7 @@ def _progress_of(ctx: Ctx, server: str) -> Progressed | None:
 
     def on_progress(done: float, total: float | None, words: str) -> None:
         far = f"{done:g} of {total:g}" if total else f"{done:g}"
-        # whoever watches can draw a bar
+        # clients can draw a bar
         details = {"progress": done} if total is None else {"progress": done, "total": total}
         ctx.progress(Result.text(f"{far} {words}".strip(), source=f"mcp:{server}", details=details))
 

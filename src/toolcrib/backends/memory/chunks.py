@@ -24,7 +24,7 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _RUN = regex(f"[{_UNSPACED}]+")
-# Signs that are left out by whoever types in a hurry: accents, and the vowels of Arabic and Hebrew.
+# Signs that are left out in quick typing: accents, and the vowels of Arabic and Hebrew.
 _SIGNS = regex("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0652\u0670]+")
 # A word, with the marks that are part of it in scripts like Devanagari, which are no letters.
 _WORD = regex(f"([{_UNSPACED}]+)|((?:[^\\W_{_UNSPACED}]|[\u0900-\u0dff])+)")

@@ -56,7 +56,7 @@ class _Look(NamedTuple):
 
 
 class DiskMemory:
-    """The index of one memory. `choose` gives who makes vectors, None for nobody, or raises ToolError that says why."""
+    """The index of one memory. `choose` gives the embedder, None for none, or raises ToolError that says why."""
 
     def __init__(
         self, places: MemoryPlaces, choose: Callable[[], Embedder | None], *, now: Callable[[], float] = time.monotonic
@@ -161,7 +161,7 @@ class DiskMemory:
         return len(gone)
 
     async def _embedder(self) -> Embedder | None:
-        """Return who makes vectors; why nobody does is the problem that the state tells."""
+        """Return the embedder; why there is none is the `problem` of the state."""
         if self._chosen is None:
             try:
                 self._chosen = await in_turn(self._choose)

@@ -114,7 +114,7 @@ def _load_static() -> tuple[Any, Any]:
     try:
         (weights,) = load_file(folder / _WEIGHTS).values()
         tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-    except Exception as error:  # whatever these two raise when a file is not theirs
+    except Exception as error:  # these two raise anything when a file is not theirs
         raise ToolError(f"the static vectors cannot be read ({error}); install toolcrib[memory-local] anew") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()

@@ -163,7 +163,7 @@ class MemoryFolder:
     def __init__(self, terms: Terms) -> None:
         self._terms, self._disk = terms, Disk(terms)
         self.workspace = LocalWorkspace(self._disk)
-        weakref.finalize(self.workspace, self._disk.close)  # whoever writes has no more of us than this
+        weakref.finalize(self.workspace, self._disk.close)  # a writer holds no more of us than this
 
     async def make(self) -> None:
         """Make the folder, where it is one that we keep."""

@@ -2,7 +2,7 @@
 
 The matrix only grows: a vector is on the disk before the row that speaks of it, and a reader looks no further than the
 rows that its own transaction knows. So a kill leaves at most some bytes behind the end, which are overwritten. When
-too many rows belong to nobody, the others are written to a new file, and the state of the tables says which one counts.
+too many rows are dead, the others are written to a new file, and the state of the tables says which one counts.
 """
 
 import os
@@ -33,14 +33,14 @@ T = TypeVar("T")
 SNIPPET_CHARS = 700
 _CANDIDATES = 50  # of each kind, for a question that wants few
 _RANK_SHIFT = 60  # how little the first places count more than those behind them
-_COMMON = 1_000  # chunks that a word may stand in whatever their number
+_COMMON = 1_000  # chunks that a word may stand in, however many there are
 _TEXTS = "SELECT hash, above, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
 _PLACES = """
     SELECT chunks.id, source, path, start_line, end_line, text FROM chunks JOIN files ON files.id = file
     WHERE chunks.id IN (SELECT value FROM json_each(?))
 """
 _NEAR = "SELECT chunks.id, row FROM vectors JOIN chunks USING (hash) WHERE row IN (SELECT value FROM json_each(?))"
-_MAX_DEAD = 1_000  # rows of the matrix that may belong to nobody
+_MAX_DEAD = 1_000  # dead rows of the matrix
 
 _ADD_CHUNK = "INSERT INTO chunks (file, start_line, end_line, hash, above, text) VALUES (?, ?, ?, ?, ?, ?)"
 _NOTE_DEAD = "UPDATE vectors SET is_dead = NOT EXISTS (SELECT 1 FROM chunks WHERE hash = ?1) WHERE hash = ?1"
@@ -109,7 +109,7 @@ class _View:
 
 
 class MemoryTable:
-    """One index on disk. Any number of processes may use it; a broken one is thrown away, for it can be made anew."""
+    """One index on disk. Any number of processes may use it; a broken one is thrown away, for it can be rebuilt."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -248,7 +248,7 @@ class MemoryTable:
         self._transact(step, writes=True)
 
     def compact(self) -> int:
-        """Write the matrix anew when many of its rows belong to nobody, and take away those of before.
+        """Rewrite the matrix when many of its rows are dead, and remove the old one.
 
         Return the version of the tables that then holds.
         """
@@ -394,7 +394,7 @@ def _begin_matrix(db: apsw.Connection, model: str, dims: int, rows: int) -> None
 
 
 def _forget_vectors(db: apsw.Connection, model: str) -> None:
-    """Begin anew with the vectors of a model."""
+    """Start again with the vectors of a model."""
     db.execute("DELETE FROM vectors")
     db.execute("INSERT OR IGNORE INTO missing SELECT hash FROM chunks")
     _begin_matrix(db, model, 0, 0)

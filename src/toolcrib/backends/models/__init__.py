@@ -1,1 +1,1 @@
-"""Models behind HTTP: how they are asked, and what is made of whatever comes back. The mapping is in adapter/."""
+"""Models behind HTTP: how they are asked, and how any answer is read. The mapping is in adapter/."""

@@ -32,7 +32,7 @@ _PASSING = frozenset(
         "unavailable", "resource_exhausted", "internal", "deadline_exceeded", "aborted",
     ]
 )  # fmt: skip
-# ... and one that comes with 429 and does not pass until somebody pays.
+# ... and one that comes with 429 and does not pass without a payment.
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error", "credit_balance_too_low"})
 
 
@@ -127,7 +127,7 @@ def describe_silence(label: ProviderLabel, what: str, seconds: float) -> FailedE
 
 
 def _describe_refusal(label: ProviderLabel) -> FailedError:
-    """Return that nobody listens: on this machine nobody will, until somebody starts it."""
+    """Return that no server listens; on this machine none will until a person starts it."""
     sentence = f"{label.provider} cannot be reached at {label.address}: nothing listens there"
     if not is_loopback(urlsplit(label.base_url).hostname or ""):
         return FailedError(sentence, 0.0)

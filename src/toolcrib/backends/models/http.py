@@ -80,7 +80,7 @@ class Endpoint:
 
 
 class HttpModel:
-    """A `Model` behind one of the four APIs. It asks once; asking again is up to whoever asks."""
+    """A `Model` behind one of the four APIs. It asks once; retries are up to the caller."""
 
     def __init__(
         self,

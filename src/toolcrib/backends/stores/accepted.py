@@ -67,7 +67,7 @@ def _walk(path: str) -> Iterator[str]:
 
 def read_plain(path: str | Path, max_bytes: int) -> bytes:
     """Return what a regular file holds, and one byte more than `most` of a larger one; ToolError for what is none."""
-    # without waiting, as a pipe would for somebody who writes, and without following what has become a link
+    # without waiting for a writer, as a pipe would, and without following what has become a link
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -87,7 +87,7 @@ class Accepted:
 
 
 class AcceptedContents:
-    """What was accepted, in a folder of the state that no tool can write to: whoever could, could say yes."""
+    """What was accepted, in a folder of the state that no tool can write to: one that could could accept."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -129,7 +129,7 @@ class AcceptedContents:
         return self.folder / f"{digest}.files"
 
     def explain(self, path: Path, digest: str, verb: str = "accept", *, so: str = "it is not used") -> str:
-        """Say what comes of it that nobody has accepted what lies there, and what to type; "" when somebody has."""
+        """Say that what lies there is not accepted, the consequence and the remedy; "" when it is accepted."""
         if self.find(digest) is not None:
             return ""
         before = any(each.file in (str(path.absolute()), os.path.realpath(path)) for each in self.list_all())
@@ -140,7 +140,7 @@ class AcceptedContents:
         return escape_unprintable(f"{shown}: {why}, so {so}; look at it, then `toolcrib {verb} {quote(shown)}`")
 
     def forget(self, path: Path) -> list[Accepted]:
-        """Take back the yes to what lies there and to whatever did, and return it; ToolError when there is none."""
+        """Take back the consent to what lies or lay there, and return it; ToolError when there is none."""
         names = [str(path.absolute()), os.path.realpath(path)]
         with contextlib.suppress(ToolError):  # it may be gone itself
             names.append(read_content(path)[0])

@@ -1,7 +1,7 @@
 """The anchor of a store: how far it was at the last acknowledged commit, in a small file beside it.
 
 A database that lost its end looks like one that never had it: SQLite takes what is left of a write-ahead file for the
-whole. So before a commit is acknowledged, its number and the head of the record are written here, too, and whatever is
+whole. So before a commit is acknowledged, its number and the head of the record are written here, too, and what is
 opened later has to hold at least that. A crash before it is written leaves more in the store than it says, never less.
 """
 
@@ -60,7 +60,7 @@ class Anchor:
             self._syncing = threading.Thread(target=self._sync, daemon=True)
             self._syncing.start()
 
-    def _sync(self) -> None:  # of its own, so that nobody forgets it meanwhile
+    def _sync(self) -> None:  # a method of its own, so that it stays in one place
         os.fdatasync(self._fd)
 
     def _write(self, state: AnchoredState) -> bool:

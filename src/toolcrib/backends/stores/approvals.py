@@ -69,7 +69,7 @@ _ALL_PINS = _PINS + "ORDER BY server, tool"
 
 
 class SqliteApprovals:
-    """An ApprovalStore in a file. `run` calls a plain function where it holds up nobody."""
+    """An ApprovalStore in a file. `run` calls a plain function where it does not block the loop."""
 
     def __init__(self, file: SqliteFile, run: Runner = in_turn) -> None:
         self._file, self._run = file, run

@@ -35,7 +35,7 @@ _TOGETHER = 1_000  # steps in one commit: the first of them waits for the last
 
 
 class _Job(NamedTuple):
-    """A step and who waits for it; without a step, somebody only waits for those before it."""
+    """A step and its future; without a step, it waits only for those before it."""
 
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[Any]"
@@ -79,7 +79,7 @@ class Commits:
             await waiting
 
     def close(self) -> None:
-        """Write what was handed in, and let go of the thread and the file. Whatever comes later is refused."""
+        """Write what was handed in, and release the thread and the file. Later steps are refused."""
         thread = self._queue.stop()
         if thread is not None:
             thread.join()
@@ -166,7 +166,7 @@ class _Queue:
             except _OneFailedError:  # which of them, and what of it is to be taken back, is found out step by step
                 log.debug("one of %d steps failed; each is tried alone", len(steps))
             return self._file.transact(lambda db: [_try_step(job, self._file, db) for job in steps]) + outcomes
-        except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to who waits
+        except BaseException as error:  # noqa: BLE001  every error belongs to who waits
             return [_Outcome(job.future, None, error) for job in steps] + outcomes
 
     def _tell(self, jobs: list[_Job], outcomes: list[_Outcome]) -> None:

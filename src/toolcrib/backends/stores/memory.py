@@ -49,7 +49,7 @@ class InMemoryBlobs:
 
 
 class _Session:
-    """A log, its ids, and its head as it was when somebody asked last."""
+    """A log, its ids, and its head as it was at the last look."""
 
     __slots__ = ("_head", "ids", "lines")
 

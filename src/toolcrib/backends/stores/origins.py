@@ -72,7 +72,7 @@ class SqliteOrigins:
         return str(rows[0][0]) if rows else ""
 
     def accept(self, path: str, contents: Collection[tuple[int, str]]) -> None:
-        """Keep that a person accepted these contents, by size and hash, and whatever lies in this folder by now."""
+        """Keep that a person accepted these contents, by size and hash, and all that lies in this folder by now."""
 
         def step(db: apsw.Connection) -> None:
             db.executemany(_ADD, [("", *each, "", time.time()) for each in contents])

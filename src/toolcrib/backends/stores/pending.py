@@ -75,7 +75,7 @@ class SqlitePending:
             found = _find(db, key)
             if found is None or found.state not in of or found.until <= now:
                 return False
-            # what it was completed with is of no use to anybody once it is kept where it belongs
+            # its result is not needed here once it is kept in the session
             _write(db, replace(found, state=to, **{"result": None, **changes}))
             return True
 

@@ -1,4 +1,4 @@
-"""The record of calls in SQLite, one chain whoever writes it, and as lines of JSON in a file of its own.
+"""The record of calls in SQLite, one chain for all writers, and as lines of JSON in a file of its own.
 
 In an entry secrets are taken out, long arguments are cut, and odd values are named by their type.
 """
@@ -132,7 +132,7 @@ def _bound(value: Any, redact: Redact | None, limit: int) -> Any:
 
 
 def _keep_seen(seen: Any, whole: Any, redact: Redact | None, limit: int) -> dict[str, Any]:
-    """Return what was looked at, as it is kept; nothing where not all is: nobody judges that again."""
+    """Return what was looked at, as it is kept; nothing where not all is kept: it is not judged again."""
     text = _json(whole, None)
     is_kept = len(text) <= limit and text == _json(whole, redact) and orjson.loads(text) == whole
     return {"seen": seen} if is_kept else {}
@@ -302,7 +302,7 @@ class SqliteRecord:
         return written if self._file is None else asyncio.ensure_future(self._copy(written, self._file))
 
     async def _copy(self, written: "asyncio.Future[int]", file: RecordFile) -> None:
-        """Wait until the file has a row that was written; whoever comes first copies for all who wait."""
+        """Wait until the file has a row that was written; the first to come copies for all who wait."""
         seq = await written
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             if not file.last:

@@ -1,7 +1,7 @@
 """One SQLite file that several stores share: what was acknowledged is on the disk, what is broken is reported.
 
 The file comes into being whole: where there is one, it was good once. So an empty, foreign or damaged file is no reason
-to begin anew. A damaged one is set aside as `<name>.broken-<number>`, and nothing is kept until somebody puts a good
+to begin again. A damaged one is set aside as `<name>.broken-<number>`, and nothing is kept until somebody puts a good
 copy back or takes the broken one away. One that holds less than its anchor says was robbed of its end, and is left
 as it is until somebody takes the anchor away.
 """

@@ -1,7 +1,7 @@
 """Programs that speak and that know sound: espeak-ng, piper and ffmpeg.
 
 What they are given comes by their standard input, never as an option, and they run where commands do: in a sandbox in
-which there is no network and no file of anybody's. Recordings of strangers are read by the same.
+which there is no network and no file of the host. Recordings of strangers are read the same way.
 """
 
 import io
@@ -40,7 +40,7 @@ _ENCODERS: dict[SpeechFormat, tuple[str, ...]] = {
 # no lists of further files, and nothing that is drawn
 _RECORDINGS = "aac,aiff,amr,caf,flac,matroska,mov,mp3,ogg,wav"
 _HEARD_RATE = 16_000
-_GIVEN = "file:/proc/self/fd/0"  # opened anew: in some kinds ffmpeg goes back, which no pipe allows
+_GIVEN = "file:/proc/self/fd/0"  # opened again: in some formats ffmpeg seeks back, which no pipe allows
 
 
 class VoicePrograms:

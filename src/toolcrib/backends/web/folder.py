@@ -1,6 +1,6 @@
 """Search in the files of a folder: the provider `local`, to try web_search without a key and without a network.
 
-The index is in memory. It is made anew when a file was added, removed or changed, so that answers are never old.
+The index is in memory. It is rebuilt when a file was added, removed or changed, so that answers are never stale.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ log = logging.getLogger("toolcrib")
 
 _PLAIN, _HTML = (".txt", ".text", ".md", ".markdown", ".rst"), (".html", ".htm", ".xhtml")
 _MAX_NAMES, _MAX_FILES, _FILE_BYTES, _ALL_BYTES, _MAX_WORDS = 50_000, 2_000, 1 << 20, 16 << 20, 32
-_TAG = regex(r"(<[^<>]*>)")  # read as it comes: a parser takes minutes for tags that nobody closes
+_TAG = regex(r"(<[^<>]*>)")  # read as it comes: a parser takes minutes for tags that are not closed
 _APART = regex(r"<(/?)(title|script|style|template|noscript)\b", re.IGNORECASE)
 _HEADING = regex(r"^#\s+(.+)$", re.MULTILINE)
 

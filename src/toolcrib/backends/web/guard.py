@@ -1,6 +1,6 @@
 """The guard: names are resolved once, every address is judged, and a judged address is dialled, on every hop.
 
-Whoever goes out by HTTP has a client from here, or a connection. Nothing is taken from the environment.
+Everything that goes out by HTTP uses a client or a connection from here. Nothing is taken from the environment.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class EgressGuard:
     async def check(self, host: str, port: int) -> list[str]:
         """Return the addresses to dial for a host, all of them judged; raise ToolError when that is not to be.
 
-        Without an address it is an OSError, as when nobody answers.
+        Without an address it is an OSError, as when no host answers.
         """
         name = read_host(f"[{host}]" if ":" in host else host)
         if self.own is not None and (name, port) != (self.own.host, self.own.port):
@@ -96,7 +96,7 @@ class EgressGuard:
             raise refused
 
     async def find_addresses(self, name: str, port: int) -> list[str]:
-        """Return the addresses of a host, nobody knows yet how good; raise OSError when it has none."""
+        """Return the addresses of a host, not judged yet; raise OSError when it has none."""
         if ":" in name or name.replace(".", "").isdigit():  # an address is what it is
             return [name]
         if f".{name}".endswith(".localhost"):  # whatever a name server says; one of both may be opened
@@ -232,7 +232,7 @@ class _GuardedNetwork(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.AsyncNetworkStream:
-        """Refuse: what listens on a file is nobody on the web."""
+        """Refuse: a socket file is no address of the web."""
         raise httpcore2.ConnectError("no socket of this machine is a web page")
 
     async def sleep(self, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """The port `Http`: pages through the guard, within bounds of time, size and hops; a few are kept.
 
-Redirects are followed here, one by one: each is judged anew, and what the caller sent along stays with its origin.
+Redirects are followed here, one by one: each is judged again, and what the caller sent along stays with its origin.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", 
 
 
 class SecretRefs:
-    """What stands for the secrets of the configuration: words that nobody can guess, and what puts the values there."""
+    """What stands for the secrets of the configuration: random words, and what puts the values there."""
 
     def __init__(self, values: Callable[[], Mapping[str, str]]) -> None:
         self._values, self._key = values, secrets.token_hex(16)

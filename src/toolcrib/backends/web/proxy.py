@@ -55,7 +55,7 @@ class GuardedProxy:
     """Serves listening sockets, each with at most `most` connections at once, and `most_of_all` together.
 
     A connection has `head_seconds` to say what it wants, and ends when nothing came or went for `idle_seconds`. With
-    `credentials` (`user:password`) it serves whoever shows them: a port of this machine is open to all its programs.
+    `credentials` (`user:password`) it serves only who shows them: a port of this machine is open to all its programs.
     """
 
     def __init__(
@@ -267,6 +267,6 @@ async def _copy(
             note_life()
         if ends:
             writer.write_eof()
-    except OSError as error:  # one side went away, and nobody is left for what the other says
+    except OSError as error:  # one side closed, so that the rest of the other has no reader
         log.debug("a connection of the proxy broke (%r)", error)
         writer.transport.abort()

@@ -1,4 +1,4 @@
-"""Bodies unpacked as they come, within bounds: never more at once than a piece, whatever they swell to."""
+"""Bodies unpacked as they come, within bounds: never more at once than a piece, however large they get."""
 
 import zlib
 from collections.abc import Iterator

@@ -56,7 +56,7 @@ _READING = (
 
 
 class StopSignal:
-    """Looked at by the thread that works, set by whoever waited; it also kills the program that the thread runs."""
+    """Read by the thread that works, set by its caller; it also kills the program that the thread runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class StopSignal:
                 process.kill()
 
     def check(self) -> None:
-        """Raise ToolError when the work has to end; nobody waits for it any more."""
+        """Raise ToolError when the work has to end, since its caller is gone."""
         if self._set:
             raise ToolError("the search was stopped", code="cancelled")
 

@@ -58,7 +58,7 @@ class _Level(NamedTuple):
 class FileWalk:
     """One walk, from an open folder whose path is `prefix` (with `/` at its end, "" for the root).
 
-    It gives ordinary files, or with `names` whatever is no folder and has such a name. Afterwards `unreadable` counts
+    It gives ordinary files, or with `names` all but folders of such a name. Afterwards `unreadable` counts
     the folders that could not be opened, and `odd` tells that an ignore file was one that we do not read: a link,
     something special, one with several names, or too large.
     """
