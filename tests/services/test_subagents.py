@@ -201,7 +201,7 @@ async def test_an_outcome_that_cannot_be_told_takes_nobody_along(caplog: pytest.
     await settled(world)
     (row,) = await world.service.list_runs(OWNER)
     assert row["state"] == "done"
-    assert "could not be told" in caplog.text
+    assert "could not be reported" in caplog.text
 
 
 async def test_one_that_is_stopped_is_noted_as_such_and_not_announced() -> None:

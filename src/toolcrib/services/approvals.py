@@ -276,7 +276,7 @@ class Approvals:
         calls: Annotated[int, "for how many calls at most, this one counted; 0 for no limit"] = 0,
         when: Annotated[JsonObject | None, "a lasting yes to every call that meets this, as `when` of a rule"] = None,
     ) -> dict[str, Any]:
-        """Answer a question: who is not asked, may only refuse, is late, or comes second, is told so."""
+        """Answer a question; ToolError for who was not asked, may only refuse, is late, or comes second."""
         question = await self.find_question(caller, id)
         now, yes = self._now(), self.answerers.say_yes(caller, question)
         grant, by = None, yes.by

@@ -38,7 +38,7 @@ log = logging.getLogger("toolcrib")
 _TOOL = "browser"
 _MAX_PAGE_SETS, _IDLE_SECONDS = 16, 1_800.0  # of the owner, or of all others
 _FAR_SECONDS, _MAX_MS = 60.0, 120_000  # a node may have to start a browser first
-_OWN_WORDS = ("", "/profiles", "/start", "/stop", "/reset-profile")  # what is told there is nobody else's word
+_OWN_WORDS = ("", "/profiles", "/start", "/stop", "/reset-profile")  # their answers hold nothing from outside
 _OF_ALL_PAGES = ("/start", "/stop", "/reset-profile", "/tabs", "/tabs/action")
 _WORDS = ("url", "base64", "snapshot", "name")  # of an answer, each a text where it is there
 
@@ -173,7 +173,7 @@ class Browser:
     async def permit_preview(self, caller: Caller, origin: Annotated[str, Field(max_length=64)]) -> dict[str, Any]:
         """Let the pages of the caller's session open one origin at 127.0.0.1, for the owner's programs."""
         if not self._core.is_owner(caller):
-            raise ToolError("who may open what on this machine is said by the owner's programs", code="denied")
+            raise ToolError("only programs of the owner decide what pages may open on this machine", code="denied")
         if not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", origin):
             what = f"{origin!r} is no preview; name an origin like http://127.0.0.1:8123"
             raise ToolError(what, code="bad_arguments")

@@ -1,7 +1,7 @@
 """Calls that are finished later: kept under a handle, completed once by who they were made for, and waited for.
 
 A tool's body says `return await ctx.later("job-17")`. A turn waits for such a call as it does for a person's answer,
-also over restarts; elsewhere the caller is told that it is pending, and whoever completes it is given the result.
+also over restarts; elsewhere the caller gets a pending result, and whoever completes it gets the final one.
 """
 
 import asyncio

@@ -47,7 +47,7 @@ log = logging.getLogger("toolcrib")
 CanvasKind = Literal["", "html", "file", "url", "a2ui"]
 _Opener = tuple[str, Mapping[str, Any]]
 
-_MAX_CANVASES, _MAX_VIEWERS, _MAX_UNSENT = 64, 16, 256  # in all; of one canvas; that a viewer has not been told yet
+_MAX_CANVASES, _MAX_VIEWERS, _MAX_UNSENT = 64, 16, 256  # in all; of one canvas; messages that one viewer has not read
 _MAX_HTML_CHARS, _MAX_MESSAGES, _MAX_FILE_BYTES, _MAX_WATCHED = 2_000_000, 5_000, 16 << 20, 128
 _ACTION_CHARS, _MAX_ACTIONS, _ACTION_SECONDS = 16_000, 20, 60.0
 _EVAL_SECONDS, _NODE_MS = 10.0, 30_000
@@ -73,13 +73,13 @@ class Served(NamedTuple):
 
 
 class Viewer:
-    """Somebody who looks at a canvas: `told` is what has not been sent yet; None ends it."""
+    """A browser that shows a canvas: `unsent` are the messages for it; None ends it."""
 
     def __init__(self) -> None:
         self.unsent = asyncio.Queue[str | None](_MAX_UNSENT)
 
     def tell(self, text: str | None) -> None:
-        """Have something sent; who is too slow for that is let go, and comes back."""
+        """Queue a message; a viewer that is too slow is disconnected, and reconnects."""
         if self.unsent.full() or text is None:
             while not self.unsent.empty():
                 self.unsent.get_nowait()
@@ -89,7 +89,7 @@ class Viewer:
 
 @dataclass(slots=True, eq=False)
 class Canvas:
-    """What somebody shows in a session. `key` opens its page, `inside` what is framed there, which is not told it."""
+    """What is shown in a session. `key` opens its page, `inside` the framed content, which never learns `key`."""
 
     caller: Caller
     key: str = field(default_factory=lambda: token_urlsafe(24))
@@ -199,7 +199,7 @@ class Canvases:
             read_a2ui(str(given.get("jsonl")))
         there = self._nodes.find_able(node, "canvas")
         canvas = self._open(caller)
-        self._address(canvas)  # whoever is told of it finds somebody there
+        self._address(canvas)  # so that its address answers
         if there is not None:
             return await self._perform_there(caller, call, there, canvas, command, given)
         if self.host is None:
@@ -221,11 +221,8 @@ class Canvases:
             given["url"] = self._address(canvas, node.address)
         self._at_nodes[node.id] = canvas
         answer = await self._nodes.perform(caller, call, node.id, command, JsonObject(given), _NODE_MS)
-        return (
-            {name: answer[name] for name in ("source", "node", "payload")}
-            if command in _LOOKS
-            else {"node": answer["node"]}
-        )
+        names = ("source", "node", "payload") if command in _LOOKS else ("node",)
+        return {name: answer[name] for name in names}
 
     async def _perform_here(self, canvas: Canvas, command: str, given: Mapping[str, Any]) -> Any:
         match command:
@@ -328,7 +325,7 @@ class Canvases:
         return viewer
 
     def hear(self, canvas: Canvas, text: str) -> dict[str, Any] | None:
-        """Take what a page tells; return what somebody did there, for `take_action`, None when that was all."""
+        """Handle a message from a page; return a user's action for `take_action`, else None."""
         try:
             message = orjson.loads(text)
         except ValueError:
@@ -380,7 +377,7 @@ class Canvases:
         words = Text(shorten(orjson.dumps(dict(action), option=orjson.OPT_INDENT_2).decode(), _ACTION_CHARS), source)
         content = (Text("The user did this in the canvas of this session:\n"), *fence_outside([words]))
         message, who = Message(role="user", content=content), replace(canvas.caller, provider=None, model=None)
-        if who.group or kind_from_key(who.session or "") == "group":  # where everybody is told the address
+        if who.group or kind_from_key(who.session or "") == "group":  # where everybody can read the address
             who = replace(who, owner=False, sender=None)
         try:
             if who.parents:
@@ -389,7 +386,7 @@ class Canvases:
                 key = f"canvas-{canvas.key[:8]}-{str(action.get('id') or token_hex(8))[:64]}"
                 await self._chats.begin(who, TurnRequest(message=message, caller=who), key)
         except CribError as error:
-            log.warning("what was done in a canvas could not be told: %s", error)
+            log.warning("an action in a canvas could not be delivered: %s", error)
             return False
         return True
 
@@ -411,7 +408,7 @@ class Canvases:
     # helpers
 
     async def _hear_node(self, node: Node, event: Mapping[str, Any]) -> bool:
-        """Take what somebody did in a canvas on a node; only the session that shows one there is told."""
+        """Take a user's action in a canvas on a node; it goes to the session that shows one there."""
         canvas = self._at_nodes.get(node.id)
         if canvas is None or canvas not in self._open_now:
             return False
@@ -476,7 +473,7 @@ async def _ask_page(canvas: Canvas, verb: str, what: Mapping[str, Any]) -> str:
 
 
 def _read_still(text: str) -> dict[str, Any]:
-    """Return a still as a page told it, of a size that a window has; ValueError for anything else."""
+    """Return a still that a page sent, limited to the size of a window; ValueError for anything else."""
     match orjson.loads(text):
         case {"html": str(html), "width": int(width), "height": int(height), "top": int() | float() as top}:
             sides = [min(max(each, _MIN_SIDE), _MAX_SIDE) for each in (width, height)]

@@ -1,4 +1,4 @@
-"""Chats from afar: a message to a session, the run that answers it, and what whoever follows it is told.
+"""Chats over RPC: a message to a session, the run that answers it, and the events that clients follow.
 
 A run has the id that its asker chose for it, so that asking again after a broken connection starts nothing twice. Who
 asks for a session is decided here, by the caller that the door made: the owner may name any, everybody else has the
@@ -56,7 +56,7 @@ _MAX_STARTING, _MAX_START_SECONDS = 16, 1.0  # turns that begin at once: each re
 _STOP_WORDS = frozenset({"/stop", "stop", "abort", "esc", "interrupt"})
 _BOUND = "?"  # behind the mark of a turn within bounds that whoever set them can set again
 _ALONE = "!"  # behind the mark of a turn that nobody can go on with: what bound it, or its tools, went with its process
-_PAGE_CHARS = 200_000  # of events that are told at once
+_PAGE_CHARS = 200_000  # of events in one page
 
 Rebind = Callable[[str], Awaitable[tuple[Layer, ...] | None]]
 
@@ -110,10 +110,10 @@ class Chats:
         sessionKey: str = "main",  # noqa: N803
         after: Annotated[int, Field(ge=0), "how many of its events are known already"] = 0,
     ) -> dict[str, Any]:
-        """Wait for what happens in a run, and tell it whole, as `toolcrib run --json` does; the last event is its end.
+        """Wait for events of a run, and return them as `toolcrib run --json` prints them; the last one is its end.
 
-        Whoever asks again with the `after` of the answer until it is `done` hears each event once, also over another
-        connection. Of a run that a restart ended only the end is told. `times` are those of the events, in ms.
+        A client that asks again with the `after` of the answer until it is `done` gets each event once, also over a new
+        connection. A run that a restart ended has only its end. `times` are those of the events, in ms.
         """
         session = self.place(caller, sessionKey).session or ""
         found = [run for run in self._by_session.get(session, ()) if runId in ("", run.id)]
@@ -146,7 +146,7 @@ class Chats:
         return page | await self.describe_sources(run)
 
     async def describe_sources(self, run: ChatRun) -> dict[str, Any]:
-        """Return where what is told of a run may go back to: all that was read in its session until now."""
+        """Return the sources that a run may go back to: all that was read in its session until now."""
         if not run.knows_before:
             run.outside.update(await read_sources(self._store, run.session))
             run.knows_before = True
@@ -165,7 +165,7 @@ class Chats:
 
     @rpc("agent", clients="write", starts_turn=True, shared=True, two_answers=True, why="turn")
     async def agent(self, caller: Caller, progress: Progress, query: AgentQuery) -> dict[str, Any]:
-        """Let an agent answer a message: told at once that it was taken, and again what came of it."""
+        """Let an agent answer a message: the first answer says that it was accepted, the second has the result."""
         refuse_delivery(query)
         placed = self.place(caller, query.sessionKey or "main", query.agentId)
         timeout_ms = None if query.timeout is None else query.timeout * 1000
@@ -249,7 +249,7 @@ class Chats:
         return resumed
 
     async def _read_unended(self, session: str) -> list[Message]:
-        """Return what was said and replied in the last turn of a session, nothing when it ended."""
+        """Return the messages and replies of the last turn of a session, nothing when it ended."""
         messages = list[Message]()
         for line in await self._store.lines(session):
             if isinstance(line.body, Ended) or _begins_run(line.body):  # one that was killed has no end
@@ -288,9 +288,9 @@ class Chats:
         return event
 
     def _say_to_run(self, session: str, query: ChatQuery) -> ChatRun | None:
-        """Return the run that hears this, once: a client that lost the answer says it again. None where none goes on.
+        """Return the run that takes this message, once: a client that lost the answer sends it again. None without one.
 
-        To one that is about to end nothing can be said: it is a message of its own then.
+        One that is about to end takes no message: it begins a run of its own then.
         """
         key, message = query.idempotencyKey, to_message(query)
         heard = next((run for run in self._by_session.get(session, ()) if key in run.heard), None)

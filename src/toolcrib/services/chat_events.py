@@ -45,7 +45,7 @@ class RunEventPublisher:
                 self._agent("tool", {"phase": "result", **_call(call), **outcome})
 
     def _tell_text(self) -> None:
-        """Tell the answer so far, where something has come since it was last told."""
+        """Publish the answer so far, where it has grown since the last time."""
         if len(self._text) > self._told_chars:
             delta, self._told_at = self._text[self._told_chars :], self._now()
             self._told_chars = len(self._text)
@@ -75,7 +75,7 @@ class RunEventPublisher:
 
 
 def tell_answer(bus: Bus, run: str, session: str, text: str, timestamp: float) -> None:
-    """Tell what was said in a session by a run that nobody followed."""
+    """Publish the answer of a run that has no publisher of its own."""
     payload = {"runId": run, "sessionKey": session, "seq": 1, "state": "final", "message": _assistant(text, timestamp)}
     bus.publish("chat", payload, session)
 

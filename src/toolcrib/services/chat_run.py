@@ -41,8 +41,8 @@ class ChatRun:
     person: str  # as whose it counts
     began: float
     turn: FollowedTurn
-    is_kept: bool = False  # whether what was said is on the disk
-    heard: set[str] = field(default_factory=set)  # what was said to it since, by the keys of its senders
+    is_kept: bool = False  # whether the message is on the disk
+    heard: set[str] = field(default_factory=set)  # messages that joined it, by the keys of their senders
     _decided: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[events.TurnFinished] | None" = None
     ended: float | None = None
@@ -71,7 +71,7 @@ class ChatRun:
         return self.caller.session or ""
 
     def decide(self, *, is_kept: bool) -> None:
-        """Say whether what was said is kept; the first word holds."""
+        """Note whether the message is kept; once true, it stays so."""
         self.is_kept = self.is_kept or is_kept
         self._decided.set()
         self.tell_started()
@@ -83,7 +83,7 @@ class ChatRun:
             started()
 
     async def wait_until_kept(self) -> None:
-        """Wait until what was said is on the disk; raise ToolError when it never will be."""
+        """Wait until the message is on the disk; raise ToolError when it never will be."""
         await self._decided.wait()
         if not self.is_kept:
             raise ToolError(self.error() or "it was stopped before it began", code="failed")
@@ -108,7 +108,7 @@ class ChatRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentQuery:
-    """What an agent is asked; its answer is told to who asks, and `deliver` is refused."""
+    """A message for an agent; the answer goes to the caller alone, and `deliver` is refused."""
 
     message: Annotated[str, Field(min_length=1)]
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
@@ -127,7 +127,7 @@ class AgentQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatQuery:
-    """What is said in a session; `thinking` changes nothing here, and `deliver` is refused."""
+    """A message to a session; `thinking` changes nothing here, and `deliver` is refused."""
 
     message: str
     idempotencyKey: Key  # noqa: N815  as the protocol spells it
@@ -162,9 +162,9 @@ class FinishedRun(NamedTuple):
 
 
 def refuse_delivery(query: AgentQuery | ChatQuery) -> None:
-    """Raise ToolError where an answer is to be said elsewhere, too."""
+    """Raise ToolError where the answer is to be delivered elsewhere."""
     if query.deliver:
-        what = "the answer is told to who asks, and delivered nowhere else"
+        what = "the answer goes to the caller, and is delivered nowhere else"
         raise ToolError(f"{what}; leave deliver out, and say it by `send`", code="unsupported")
 
 
@@ -180,12 +180,12 @@ def owner_of_runs(caller: Caller) -> str:
 
 
 def add_source(content: tuple[Content, ...], outside: str) -> tuple[Content, ...]:
-    """Return what is said with where its words came from, "" for nowhere."""
+    """Return content with the source of its words, "" for none."""
     return attribute(Result(content), (outside,)).content if outside else content
 
 
 def to_message(query: ChatQuery) -> Message:
-    """Return what is said as a message; raise ToolError for a blank one, and for what is no picture."""
+    """Return a query as a message; raise ToolError for a blank one, and for an attachment that is no picture."""
     try:
         return user_message(query.message, tuple(map(_read_picture, query.attachments)), query.outside)
     except CribError as error:

@@ -1,8 +1,8 @@
 """Turns for programs that bring tools of their own: the model calls them, the program runs them, the turn goes on.
 
-A call of such a tool is judged and recorded like any other, and then waits in its turn. Whoever asked is told of all
-calls that wait; with their results it asks again, and the same turn goes on. What comes back is from outside, and is
-fenced. Results that nobody waits for any more are told to the model in a turn of their own.
+A call of such a tool is judged and recorded like any other, and then waits in its turn. The program gets a list of all
+calls that wait; it asks again with their results, and the same turn goes on. What comes back is from outside, and is
+fenced. Results that nobody waits for any more reach the model in a turn of their own.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ _HOOK_CHARS, _HOOK_SECONDS = 64_000, 8.0  # of what a hook brings; and until tha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionQuery:
-    """What is said, in blocks of content, and what was said `before` where the session is a new one.
+    """A message in blocks of content, and the conversation `before` it where the session is a new one.
 
     `tools` are the program's own, `{function: {name, description, parameters}}` or without the outer object;
-    `results` are `{id, text}` of calls that it was told of.
+    `results` are `{id, text}` of calls that it was asked for.
     """
 
     content: tuple[JsonObject, ...] = ()
@@ -161,7 +161,7 @@ class Completions:
 
     @rpc("chat.complete", clients="write", starts_turn=True, shared=True, why="turn")
     async def complete(self, caller: Caller, progress: Progress, query: CompletionQuery) -> dict[str, Any]:
-        """Answer what is said, with tools of the caller's own; told when it is done, or when calls of those wait."""
+        """Answer a message, with tools of the caller's own; returns when it is done, or when calls of those wait."""
         answers = [_read_answer(each) for each in query.results]
         content = add_source(_read_content(query.content), query.outside)
         turn = self._find_waiting(owner_of_runs(caller), [key for key, _ in answers])
@@ -184,7 +184,7 @@ class Completions:
         text: str,
         idempotencyKey: Annotated[str, Field(max_length=256)] = "",  # noqa: N803  as the protocol spells it
     ) -> dict[str, Any]:
-        """Let an agent look at something that came from outside; told at once which run does."""
+        """Let an agent look at content from outside; returns the id of the run at once."""
         placed = self._chat.place(caller, "main" if caller.session else f"hook:{name}")
         content = fence_outside([Text(shorten(text, _HOOK_CHARS), f"hook:{name}")], NOTICE)
         key = idempotencyKey or token_hex(12)
@@ -205,7 +205,7 @@ class Completions:
         placed = self._chat.place(caller, query.sessionKey or f"run:{token_hex(6)}")
         content = (*add_source(_read_content(query.before), query.outside), *content)
         if not any(not isinstance(part, Text) or part.text.strip() for part in content):
-            raise ToolError("nothing was said; a message has words, or results of calls", code="bad_arguments")
+            raise ToolError("the message is empty; it needs text, or results of calls", code="bad_arguments")
         try:
             given, source = map(orjson.dumps, query.tools), source_of_client(caller)
             tools = tuple(self._make_tool(each, source, _delegate, _ANSWER_SECONDS) for each in given)

@@ -30,7 +30,7 @@ class ConfigChange:
     """Another file, or what is to change in it."""
 
     raw: Annotated[str, "the text"]
-    baseHash: Annotated[str, "the `hash` that config.get told"] = ""  # noqa: N815  as the protocol spells it
+    baseHash: Annotated[str, "the `hash` from config.get"] = ""  # noqa: N815  as the protocol spells it
 
 
 def mount(core: TurnCore) -> Feature:

@@ -1,6 +1,6 @@
-"""Devices: who was paired, who waits to be, and the token of each; what is told here was kept before.
+"""Devices: who is paired, who waits to be, and the token of each; nothing is returned before it is kept.
 
-Nobody gives away more than they have. A token is told once, to the device itself or to who may do everything: whoever
+Nobody grants more than they have. A token is shown once, to the device itself or to who may do everything: whoever
 knows it is that device. Only its hash is kept.
 """
 
@@ -33,7 +33,7 @@ _CODE_SECONDS, _CODE_CHARS = 600.0, 8
 _CODE_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"  # none that looks like another
 _MAX_DEVICES, _MAX_WAITING, _WAIT_SECONDS = 1_000, 64, 300.0
 _PAGE, _PAGE_SECONDS = "page-", 30 * 86_400.0  # how its id begins; as long as a browser keeps the cookie
-_ANSWER_SECONDS = 0.1  # in which who has ended its own connection is still told that it did
+_ANSWER_SECONDS = 0.1  # for a client that ended its own connection to get its answer
 
 
 class PairingResult(NamedTuple):
@@ -249,9 +249,9 @@ class Devices:
         role: ClientRole | None = None,
         scopes: Annotated[list[str], Field(max_length=16, description="what it may do from now on")] | None = None,
     ) -> dict[str, Any]:
-        """Give a device another token, told here and never again; the one before no longer counts.
+        """Give a device a new token, shown here and never again; the one before is void.
 
-        Only who may do everything, or the device itself, is told a token.
+        Only who may do everything, or the device itself, gets a token.
         """
         wrong = sorted(set(scopes or ()) - set(OPERATOR_SCOPES.values()))
         if wrong:
@@ -259,7 +259,7 @@ class Devices:
             raise ToolError(f"there is no scope {wrong[0][:64]!r}; there are {there}", code="bad_arguments")
         is_own = caller.channel == DEVICE_CHANNEL and caller.sender is not None and caller.sender.id == deviceId
         if "admin" not in rights and not is_own:
-            raise ToolError("a token of another device is told to nobody but the owner", code="denied")
+            raise ToolError("only the owner gets a token of another device", code="denied")
         token, now = _make_token(), self._now()
 
         def step(book: DeviceBook) -> Device:

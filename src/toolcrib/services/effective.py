@@ -44,7 +44,7 @@ class ToolCatalog(Protocol):
 
 
 class CallerBelt(Protocol):
-    """The tools of one caller, as far as they are told of and called here."""
+    """The tools of one caller, as far as they are listed and called here."""
 
     @property
     def tools(self) -> Mapping[str, Tool]: ...
@@ -192,7 +192,7 @@ def _apply_grants(about: "_Explained", grants: Sequence[Grant], *, is_one_call: 
 
 @dataclass(slots=True)
 class _Explained:
-    """The verdict on one tool as JSON, what more steps say of it, and what else is told."""
+    """The verdict on one tool as JSON, further steps about it, and further fields."""
 
     row: _Row
     steps: list[_Row]

@@ -169,7 +169,7 @@ class Feature:
     """What a feature brings.
 
     `services` are objects with `@rpc` methods, which tools, doors and clients ask by name. `guards` stand before calls
-    and `observers` behind them, after those of plugins; `moments` are listeners, by what they are told of. `start`
+    and `observers` behind them, after those of plugins; `moments` are listeners, by the name of their moment. `start`
     begins what goes on by itself; it may be called again, also on another loop, and `close` may be called without it.
     """
 
@@ -265,7 +265,7 @@ class Core:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCore(Core):
     """What features stand on that look at turns or start them: `running` is the turn in a session, `start_turn` starts
-    one; `belt_of` gives what a caller may use, `later_of` the tools that its model is told of later, and when;
+    one; `belt_of` gives what a caller may use, `later_of` the tools that its model gets later, and when;
     `assign_model` names the model that answers a caller, in a session that was switched to one. `host` and `slots` are
     for subagents. `editor` shows the configuration and changes it; `view_of` is how it decides, or how a draft would.
     """

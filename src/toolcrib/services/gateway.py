@@ -125,7 +125,7 @@ class Gateway:
     @at_once
     @rpc("system-presence", clients="read", why="own")
     async def present(self, caller: Caller) -> list[dict[str, Any]]:
-        """List who is connected; only the owner is told."""
+        """List who is connected; empty for anybody but the owner."""
         return self.presence.rows() if self._core.is_owner(caller) else []
 
     @at_once

@@ -1,4 +1,4 @@
-"""Programs as hooks (`tools.hooks`): each is told of an event as JSON on its input, and answers with JSON or a code.
+"""Programs as hooks (`tools.hooks`): each reads an event as JSON on its input, and answers with JSON or a code.
 
     exit code 0   what it printed counts: nothing, or an object
     exit code 2   the call must not run; the reason is what it wrote to stderr
@@ -61,7 +61,7 @@ class HookProgram:
 
     def __init__(self, settings: HookProgramSettings, index: int, runner: CommandRunner, known: Inventory) -> None:
         self.settings, self.name, self._runner, self._known = settings, f"tools.hooks[{index}]", runner, known
-        self._patience = settings.timeout_sec + 5.0  # it is ended by then, and can be told from one that hangs
+        self._patience = settings.timeout_sec + 5.0  # it was killed by then, which differs from one that hangs
         self._named = matcher_for(settings.tools, known).select(frozenset(known.tools))
 
     def is_about(self, name: str) -> bool:
@@ -124,7 +124,7 @@ class HookProgram:
 
 
 def read_printed(code: int | None, out: bytes, err: bytes) -> Mapping[str, Any]:
-    """Return what a program said; ToolError when it failed, or said what is no answer. Without a code it was ended."""
+    """Return a program's answer; ToolError when it failed or printed no valid one. Without a code it was killed."""
     try:
         text = out.decode()
         # some programs print their answer as a text that holds it

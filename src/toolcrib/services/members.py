@@ -66,7 +66,7 @@ class Members:
         self._files = ()
 
     def is_alive(self, name: str) -> bool:
-        """Tell whether a process that wrote its name down may still be at work; what cannot be told counts as yes."""
+        """Tell whether a process that registered may still be alive; unknown counts as yes."""
         process, _, mark = name.partition("#")
         lock, _, turn = mark.partition(".")
         if lock and self._path is not None and mark != self._mark[1:]:

@@ -179,9 +179,9 @@ class Memories:
 
     @rpc("memory.status", clients="read", why="own")
     async def status(self, caller: Caller, agentId: _AgentId = "") -> dict[str, Any]:  # noqa: N803
-        """Tell what is in the caller's memory, and how it is searched; the owner is told where it lies, and of all.
+        """Tell what is in the caller's memory and how it is searched; for the owner also its folder, and all memories.
 
-        So is whom a program names: it reads the disk itself. Whom a door let in is told no path.
+        A caller that a program names gets the folder, too: it reads the disk itself. One that a door admits does not.
         """
         memory = self._find(caller, agentId)
         index = await self._index_of(memory)
@@ -211,7 +211,7 @@ class Memories:
             return MemoryInTurn()  # who may not use the tools has nothing of it otherwise either
         try:
             memory = self._find(caller)
-        except ToolError:  # there is none, or it is out of reach; whoever asks for it by a tool is told why
+        except ToolError:  # there is none, or it is out of reach; a call of its tool explains why
             return MemoryInTurn()
         # a program that keeps nothing has nothing written for it either
         keeps = memory.settings.note_before_compaction and self._core.state is not None
@@ -375,7 +375,7 @@ class Memories:
 def name_memory(who: ResolvedCaller) -> str | None:
     """Return whose memory a caller has: "" the owner's, else the name of a folder; None where nobody is known.
 
-    In a group it is the group's, whoever speaks: all of it may be said to all of them. A key alone gives nobody a
+    In a group it is the group's, whoever speaks: all members may read all of it. A key alone gives nobody a
     group's memory but the owner.
     """
     caller, chat = who.caller, next(iter(who.chats), None)
@@ -433,7 +433,7 @@ def _is_own_talk(head: SessionHead, agent: str) -> bool:
 
 
 def _tell_lines(bodies: Any) -> Iterator[str]:
-    """Yield what people and models said in a session."""
+    """Yield the texts of people and models in a session."""
     for body in bodies:
         if isinstance(body, Said) and body.message.role in ("user", "assistant"):
             words = "\n".join(part.text for part in body.message.content if isinstance(part, Text)).strip()

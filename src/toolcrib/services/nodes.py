@@ -1,7 +1,7 @@
 """Nodes: the devices that are connected to do things, and what they are asked for; every way to one ends here.
 
-The tools `nodes` and `canvas` ask under the key of their call, which the guard has looked at: a command runs as its
-node said it would when a person was asked, and a model pairs nobody without one. Programs of the owner's ask by
+The tools `nodes` and `canvas` ask under the key of their call, which the guard has judged: a command runs exactly as
+its node announced when a person was asked, and a model pairs no node without one. Programs of the owner's ask by
 `node.invoke`.
 """
 
@@ -54,7 +54,7 @@ Milliseconds = Annotated[int, Field(ge=1, le=int(_MAX_SECONDS * 1000))]
 
 @dataclass(slots=True)
 class LiveNode:
-    """A node that is connected, how it is told of what it is asked for, and what it has not answered yet."""
+    """A connected node, how requests are sent to it, and those that it has not answered yet."""
 
     node: Node
     tell: Callable[[GatewayEvent], None]
@@ -98,7 +98,7 @@ class Nodes:
         self._permits: dict[str, PermittedCall] = {}
         self._until, self._came = time.monotonic() + _RETURN_SECONDS, asyncio.Event()
         self.may_use: Callable[[Caller], bool] = lambda caller: False  # tells who has the tool
-        # told of what a node asks an agent for; returns whether that was taken
+        # called with what a node asks an agent for; returns whether that was taken
         self.on_request: Callable[[Node, Mapping[str, Any]], Awaitable[bool]] | None = None
         tools = frozenset({_TOOL, _CANVAS})
         self.guard = Hook(run=self._guard, name="the guard of nodes", tools=tools, seconds=60.0)
@@ -112,7 +112,7 @@ class Nodes:
         return live
 
     def leave(self, live: LiveNode) -> None:
-        """Forget a connection of a node; who waits for it is told at once."""
+        """Forget a connection of a node; requests that wait for it fail at once."""
         if self._live.get(live.node.id) is live:
             del self._live[live.node.id]
         for answer in live.waiting.values():

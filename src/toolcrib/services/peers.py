@@ -1,7 +1,7 @@
 """Tools of programs that connect: the program offers them for a session, the model calls them, the program answers.
 
 An offer is a request that stays open: it holds as long as the connection that made it. Gate, hooks, record and fence
-are those of any tool; what a program answers is from outside. An answer that comes too late is told to the model in a
+are those of any tool; what a program answers is from outside. An answer that comes too late reaches the model in a
 turn of its own.
 """
 
@@ -62,7 +62,7 @@ class WaitingCall(NamedTuple):
 
 @dataclass(slots=True)
 class PendingClientCalls:
-    """The calls of one program's tools that wait for it, and how it is told of them. `source` is the program."""
+    """The calls of one program's tools that wait for it; `tell` sends them to it, `source` is the program."""
 
     source: str
     tell: Callable[[GatewayEvent], None]
@@ -175,7 +175,7 @@ class Peers:
         idempotencyKey: Key,  # noqa: N803  as the protocol spells it
         sessionKey: str = "main",  # noqa: N803
     ) -> dict[str, Any]:
-        """Offer tools for the next turns of a session: told at once what the gate says, and of calls by `tool.call`.
+        """Offer tools for the next turns of a session: the gate's verdicts come at once, calls come by `tool.call`.
 
         The request stays open, and the offer holds as long as it does. The same key again replaces it, no tools end it.
         """
@@ -208,7 +208,7 @@ class Peers:
         later: Annotated[str | None, "it is finished later: by `calls.complete`, with this handle"] = None,
         seconds: Annotated[float, "how long it waits for that"] = LATER_SECONDS,
     ) -> dict[str, Any]:
-        """Answer a call that `tool.call` told of; what comes too late is told to the model in a turn of its own."""
+        """Answer a call of `tool.call`; an answer that comes too late reaches the model in a turn of its own."""
         whose, made = owner_of_runs(caller), read_completion(result, error)
         for (owner, _), offer in self._offers.items():
             waiting = offer.board.waiting.get(callId) if owner == whose else None
@@ -265,7 +265,7 @@ class Peers:
             raise
 
     def _end(self, id: tuple[str, str], offer: _Offer | None) -> None:
-        """Let go of an offer, unless another has taken its place; who waits for its program is told at once."""
+        """Drop an offer, unless another has taken its place; calls that wait for its program fail at once."""
         if offer is None or self._offers.get(id) is not offer:
             return
         del self._offers[id]

@@ -112,7 +112,7 @@ class Quotas:
         return found
 
     async def show(self, caller: Caller, tool: Tool) -> tuple[QuotaDecision, list[dict[str, Any]]]:
-        """Return what is said of a call of this tool now, and of every quota about it what is used and left."""
+        """Return the decision on a call of this tool now, and for every quota about it what is used and left."""
         windows = self.windows_for(caller, tool) if self._settings.config.quotas else []
         if not windows:
             return QuotaDecision(), []
@@ -194,7 +194,7 @@ def _is_meant(groups_of: GroupsOf, entry: str, tool: Tool) -> bool:
 def _find_word(
     windows: Sequence[QuotaWindow], held: Sequence[QuotaUse], of: frozenset[Measure] = frozenset(MEASURES)
 ) -> QuotaDecision:
-    """Return what is said about the quota that is used up, of several about the one that is so the longest."""
+    """Return the decision for the quota that is used up, of several for the one that lasts the longest."""
     full = [
         (each, measure, taken)
         for each, taken in zip(windows, held, strict=True)

@@ -94,7 +94,7 @@ class Reviewer:
 
 
 def read_review(text: str) -> Word:
-    """Return what a reviewer said as a word; what is no answer becomes a question.
+    """Return a reviewer's answer as a decision; one that cannot be read becomes a question.
 
     A yes is the whole answer: in the middle of words it may be quoted from the call.
     """

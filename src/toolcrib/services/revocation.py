@@ -61,9 +61,9 @@ class Revocations:
         self._reviews: set[asyncio.Task[None]] = set()
 
     def add_door(self, kind: str, explain: ExplainRefusal) -> None:
-        """Ask `explain` about the callers with a mark of this kind: why they are let in no more, "" where they are.
+        """Ask `explain` about callers with a mark of this kind: why they are no longer admitted, "" where they are.
 
-        It is told besides what tells their mark from others of its kind.
+        Its second argument is the rest of the mark, which identifies the caller.
         """
         self._doors[kind] = explain
 
@@ -122,7 +122,7 @@ class Revocations:
         try:
             return await self.explain(caller)
         except ToolError as error:  # a store that is busy: the next look tells, and each call is asked about anyway
-            log.warning("whether somebody is still let in cannot be told: %s", error)
+            log.warning("whether a caller is still admitted is not known: %s", error)
             return ""
 
 

@@ -97,7 +97,7 @@ class WebSearches:
         return result
 
     def _choose(self, settings: SearchSettings) -> SearchProvider:
-        """Return whom the settings name; what another one said before counts no more."""
+        """Return the configured provider; answers of another one leave the cache."""
         if not settings.enabled:
             raise ToolError("searches are switched off: web.search.enabled is false", code="unavailable")
         if self._made is None or self._made[0] != settings:

@@ -26,7 +26,7 @@ _LABEL_CHARS = 64
 _PAGE_BYTES = 6 * 1024 * 1024  # of one answer
 _PREVIEW_CHARS = 240
 _MAX_BEGINNINGS = 10_000
-_LEFT_OUT = "What was said before was left out here."
+_LEFT_OUT = "Earlier messages were left out here."
 
 Limit = Annotated[int, Field(ge=1, le=10_000)]
 KeyText = Annotated[str, Field(min_length=1, max_length=255)]
@@ -34,7 +34,7 @@ KeyText = Annotated[str, Field(min_length=1, max_length=255)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionQuery:
-    """Which sessions are listed, and what is told of them."""
+    """Which sessions are listed, and with what fields."""
 
     limit: Limit = 50
     activeMinutes: Annotated[int, Field(ge=1)] | None = None  # noqa: N815  as the protocol spells it
@@ -182,7 +182,7 @@ class SessionCommands:
 
     @rpc("sessions.reset", clients="admin")
     async def reset(self, caller: Caller, key: KeyText) -> dict[str, Any]:
-        """Begin a session anew; what was said in it is kept under another key."""
+        """Reset a session; its messages are kept under another key."""
         head = await self._sessions.find_visible(caller, key)
         self._require_idle(head.key)
         kept = f"{head.key}:before:{token_hex(4)}"
@@ -219,7 +219,7 @@ class SessionCommands:
         key: KeyText,
         maxLines: Annotated[int, Field(ge=1, le=100_000)] = 400,  # noqa: N803
     ) -> dict[str, Any]:
-        """Leave all but the last lines of a session out of what its model is shown; nothing is forgotten."""
+        """Show a session's model only its last lines from now on; nothing is deleted."""
         head = await self._sessions.find_visible(caller, key)
         self._require_idle(head.key)
         messages = [line for line in (await self._sessions.read_standing(head.key)).path if isinstance(line.body, Said)]

@@ -1,6 +1,6 @@
 """Messages from one session to another: found by key or label, within what the agents may, and bounded.
 
-What is said reaches the other session as a message of this one, not of its user, and is answered with no more rights
+A message reaches the other session as one from this session, not from its user, and is answered with no more rights
 than the caller has: the turn there has the caller as its parent.
 """
 
@@ -55,7 +55,7 @@ class SessionSend:
         seconds: Annotated[float, Field(ge=0, le=3_600)] = 30,
         outside: Outside = "",
     ) -> dict[str, Any]:
-        """Say something in another session, and wait for the answer; with 0 seconds do not wait."""
+        """Send a message to another session and wait for the answer; with 0 seconds do not wait."""
         found = await self._desk.resolve(caller, key=key, label=label)
         target: str = found["key"]
         if target == caller.session:
@@ -73,7 +73,7 @@ class SessionSend:
         heard = user_message(body, source=source_after(caller.session or mine, (outside,)) or "")
         begun = await self._chat.begin(caller, TurnRequest(message=heard, caller=there), token_hex(12))
         if isinstance(begun, FinishedRun):
-            raise ToolError(begun.error or "it was said before", code="failed")
+            raise ToolError(begun.error or "it was sent before", code="failed")
         run, _ = begun
         answer: dict[str, Any] = {"runId": run.id, "sessionKey": target}
         if seconds == 0:

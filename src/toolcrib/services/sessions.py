@@ -1,4 +1,4 @@
-"""Sessions as callers see them: how they stand, which there are, what was said; each caller its own, the owner all."""
+"""Sessions as callers see them: status, list and history; each caller sees its own, the owner all."""
 
 import time
 import uuid
@@ -75,7 +75,7 @@ async def _list_none() -> Sequence[PendingCall]:
 
 
 def describe_pending(pending: Sequence[PendingCall]) -> dict[str, Any]:
-    """Return what is told of a session whose calls wait to be completed; nothing where none does."""
+    """Return the calls of a session that wait to be completed, as JSON; nothing where none does."""
     calls = [{"handle": each.handle, "tool": each.call.name} for each in pending]
     return {"pending": calls} if calls else {}
 
@@ -293,7 +293,7 @@ class Sessions:
                 continue
             if head := await self._store.find(check_key(each)):
                 return head
-        if makes and wanted == caller.session:  # nothing was said in it yet
+        if makes and wanted == caller.session:  # it has no message yet
             return SessionHead(key=wanted, made_at=self._now(), changed_at=self._now())
         raise ToolError(f"there is no session {escape(wanted[:200])!r} that this caller may see", code="not_found")
 
@@ -337,7 +337,7 @@ class Sessions:
 
 
 def describe_sources(sources: Iterable[str]) -> dict[str, Any]:
-    """Return where what is told came from, as far as it is outside; nothing where none of it is."""
+    """Return the outside sources of an answer, as JSON; nothing where there are none."""
     found = list(dict.fromkeys(each for each in sources if each))
     return {"sources": found} if found else {}
 

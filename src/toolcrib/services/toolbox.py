@@ -161,7 +161,7 @@ async def _read_nothing() -> tuple[str, ...]:
 
 
 def describe_tool(tool: Tool) -> dict[str, Any]:
-    """Return what is told of a tool besides its parameters."""
+    """Return a tool as JSON, without its parameters."""
     row: dict[str, Any] = {"name": tool.name, "label": tool.title, "description": tool.description}
     row |= {"group": tool.group, "source": tool.source}
     more = {"effects": sorted(tool.effects), "kind": tool.kind, "ownerOnly": tool.owner_only}

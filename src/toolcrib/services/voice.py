@@ -219,7 +219,7 @@ class Voice:
         return spoken.to_json() | await self._keep(caller, spoken, after)
 
     async def speak(self, query: SpeechQuery) -> Spoken:
-        """Have a text spoken by who was chosen; where they cannot, by a program of this machine, which is told."""
+        """Have a text spoken by the chosen provider; where it fails, by a program of this machine, with a note."""
         chosen, format = await self._choose(), query.format or choose_format(query.channel)
         if not chosen["enabled"]:
             raise ToolError(
@@ -266,7 +266,7 @@ class Voice:
 
     @rpc("stt.transcribe", clients="write", why="owner")
     async def transcribe(self, caller: Caller, audio: Annotated[str, "a recording in base64"]) -> dict[str, Any]:
-        """Write down what is said in a recording, for a program of the owner's."""
+        """Transcribe a recording, for a program of the owner's."""
         self._require_owner(caller)
         heard = await self.hear(self._decode(audio))
         return {"text": heard.text, "seconds": round(heard.seconds, 2)}
@@ -284,7 +284,7 @@ class Voice:
         return replace(query, message=text, attachments=tuple(others)) if query.attachments else query
 
     async def hear(self, recording: bytes) -> Transcript:
-        """Return what is said in a recording: what a channel calls for a voice note."""
+        """Transcribe a recording; channels call it for voice notes."""
         settings = self._settings()
         if not settings.stt.enabled:
             what = "recordings are not listened to here: media.stt.enabled is false; write it, or have it switched on"
@@ -331,6 +331,6 @@ def _order(first: str, providers: Mapping[str, VoiceProvider]) -> list[str]:
 
 
 def _note(failures: list[tuple[str, ToolError]], name: str) -> str:
-    """Return why another one spoke; what a server said of it is left out: those are words from outside."""
+    """Return why another provider spoke, without error texts of servers: those are from outside."""
     reasons = [f"{failed} failed" if error.source else str(error) for failed, error in failures]
     return f"{'; '.join(reasons)}; {name} spoke instead" if reasons else ""

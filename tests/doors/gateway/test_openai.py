@@ -251,7 +251,7 @@ async def test_a_tool_that_the_configuration_denies_is_not_shown_to_the_model() 
     [
         ({"messages": []}, "at least one message"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "a role we know"),
-        ({"messages": [{"role": "user", "content": "  "}]}, "nothing was said"),
+        ({"messages": [{"role": "user", "content": "  "}]}, "the message is empty"),
         ({"messages": [{"role": "user", "content": 7}]}, "text, or a list of parts"),
         ({"messages": [user("x")], "tools": "all"}, "tools"),
         ({"messages": [user("x")], "tools": json.loads("[" * 90 + "]" * 90)}, "nested more than 64 deep"),

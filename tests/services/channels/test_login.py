@@ -29,7 +29,7 @@ async def test_a_number_is_proven_and_registered_by_the_owners_tool(tmp_path: Pa
 
             who = "+1 555-078-3881 Crib"
             assert await login("status") == {"connected": False, "message": f"{who} is not registered yet"}
-            assert (await login("start", method="voice"))["message"].startswith("A code is told in a call")
+            assert (await login("start", method="voice"))["message"].startswith("A code comes by a voice call")
             assert server.asked[-1] == ("request_code", {"code_method": "VOICE", "language": "en_US"})
             refused = await belt.call("whatsapp_login", {"action": "wait", "code": "000-000", "pin": "246810"})
             assert refused.status == "error"

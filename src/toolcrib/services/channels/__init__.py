@@ -126,7 +126,7 @@ class Channels:
         approvals.answerers.list_reached = self.talk.questions.list_reached
 
     def start(self, name: str) -> None:
-        """Start a channel of the configuration; what is wrong with it is told by `status`."""
+        """Start a configured channel; `status` reports what is wrong with it."""
         try:
             channel = self.make(name)
         except ToolError as error:
@@ -221,7 +221,7 @@ class Channels:
 
     @rpc("channels.pair", clients="pair")
     async def pair(self, code: ChannelName) -> dict[str, Any]:
-        """Let in whoever was told this code."""
+        """Admit the sender who was given this code."""
         known = await self.admission.admit(code)
         if (line := self._lines.get(known.channel)) is not None:
             if line.channel.abilities.invitations:
@@ -253,7 +253,7 @@ class Channels:
         replyTo: str = "",  # noqa: N803
         media: str = "",
     ) -> dict[str, Any]:
-        """Say something in a chat; told again under the same key, it is said once. `media` is a file of the outbox."""
+        """Send a message to a chat; the same key again sends nothing twice. `media` is a file of the outbox."""
         line = self.find_line(channel, caller)
         self.check_reach(caller, "send", line, to)
         pieces = split_text(message, line.channel.abilities.longest)
@@ -264,7 +264,7 @@ class Channels:
         return await self.say(line, f"send-{idempotencyKey or token_hex(12)}", posts)
 
     async def say(self, line: ChannelWorker, key: str, posts: Sequence[Post]) -> dict[str, Any]:
-        """Have posts of one chat said, once for a key, and tell how the last of them is; ToolError where one failed."""
+        """Send posts to one chat, once for a key, and return the state of the last; ToolError where one failed."""
         if len(posts) > MAX_POSTS:
             raise ToolError(f"that takes {len(posts)} messages, and {MAX_POSTS} is the most", code="too_large")
         await self.store.say(line.name, key, posts)
@@ -294,7 +294,7 @@ class Channels:
         return list_abilities(config.channels, self._kinds, broadcasts=is_on).get(line.name, line.channel.abilities)
 
     def find_line(self, channel: str, caller: Caller = OWNER) -> ChannelWorker:
-        """Return the channel that is meant; the only one where none is named. Who asks is told what they may use."""
+        """Return the channel by name, or the only one. An error lists the channels that the caller may use."""
         named = [line for name, line in self._lines.items() if name != WEBCHAT]
         if not channel and len(named) == 1:
             return named[0]

@@ -56,7 +56,7 @@ class SentFile(NamedTuple):
 
 
 class ChannelAction(NamedTuple):
-    """One thing that may be done: posts that are said, or an action with its parameters."""
+    """One permitted action: posts to send, or an action with its parameters."""
 
     line: ChannelWorker
     action: str
@@ -134,7 +134,7 @@ class ChannelActions:
         file: JsonObject | None = None,
         dryRun: bool = False,  # noqa: N803  as the tool spells it
     ) -> dict[str, Any]:
-        """Do an action of the tool `message`, once for a key; or tell what would be done."""
+        """Do an action of the tool `message`, once for a key; with `dryRun` return what it would do."""
         given = dict(params or {})
         is_lenient = given.pop("bestEffort", False) is True
         sent = _read_file(file) if file else None
@@ -209,7 +209,7 @@ class ChannelActions:
     def _plan(
         self, caller: Caller, action: str, channel: str, params: Mapping[str, Any], file: SentFile | None
     ) -> list[Any]:
-        """Return what is to be done; of a broadcast, also what is refused, as it is told."""
+        """Return the actions to perform; for a broadcast also the refused ones, as their JSON rows."""
         place = self._channels.talk.find_place(caller)
         if action != "broadcast":
             line = self._channels.find_line(channel or (place.channel if place else ""), caller)

@@ -32,7 +32,7 @@ _ID_CHARS, _THREAD_CHARS = 150, 60  # of a key
 
 
 class Guest(NamedTuple):
-    """Who wrote, where it is let in: the caller it is, None where it is not; then `code` is what it is told once."""
+    """Who wrote: the caller, or None where it is not admitted; `code` is then the pairing code, sent once."""
 
     caller: Caller | None
     code: str = ""
@@ -89,7 +89,7 @@ class Admission:
     async def takes_invitation(self, channel: str, message: HeardMessage) -> bool:
         """Tell whether a chat is joined: one that the configuration names, or of somebody who may write by themselves.
 
-        Where strangers are paired, the owner finds whoever invites among them; nobody else is told the code.
+        Where strangers are paired, whoever invites is listed among them for the owner; nobody else gets the code.
         """
         settings = self._find_settings(channel)
         if settings is None or not message.sender.id:
@@ -126,7 +126,7 @@ class Admission:
         return caller.sender is not None and any(each.sender == caller.sender.id and not each.code for each in known)
 
     async def _place(self, caller: Caller, message: HeardMessage) -> Caller:
-        """Return the caller in its session, with what was said there before its key was spelled so."""
+        """Return the caller in its session, with the messages that an older spelling of its key holds."""
         key, old = self._name_session(caller, message)
         with contextlib.suppress(ToolError):  # the old key is none, and nothing lies under it
             if old != key and await self._sessions.find(old) and await self._is_theirs(key, old):
@@ -176,7 +176,7 @@ class Admission:
     # Pairing
 
     async def _make_code(self, channel: str, message: HeardMessage) -> str:
-        """Return a code for a stranger that has none yet, "" for one who was told or let in."""
+        """Return a code for a stranger that has none yet, "" for one who has a code or was admitted."""
         sender = message.sender
         if not sender.id:
             return ""
@@ -206,7 +206,7 @@ class Admission:
         ]
 
     async def admit(self, code: str) -> Acquaintance:
-        """Let in whoever was told this code; raise ToolError for one that nobody has."""
+        """Admit the sender who was given this code; raise ToolError for an unknown one."""
         wanted, now = code.strip().upper().replace("-", ""), self._now()
         async with self._pairing:
             for each in await self._store.acquaintances():

@@ -42,7 +42,7 @@ class FileIntake:
     async def take_in(
         self, channel: Channel, caller: Caller, message: HeardMessage, sender_source: str | None, passed_on: str
     ) -> tuple[Text | Image, ...]:
-        """Return what came with a message as the model sees it; what cannot be had is said in its place.
+        """Return the attachments of a message as the model sees them; a note replaces one that cannot be loaded.
 
         `own` is the source of what its sender made, `passed_on` that of what others did: also of any recording that
         is not known to be the sender's.

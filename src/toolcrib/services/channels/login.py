@@ -118,7 +118,7 @@ class ChannelLogins:
         if not force and await phone.is_registered():
             return {"connected": True, "message": f"{await phone.identify()} is registered already"}
         await phone.request_code(by_voice=method == "voice", language=language)
-        way = "is told in a call" if method == "voice" else "comes by SMS"
+        way = "comes by a voice call" if method == "voice" else "comes by SMS"
         return {"connected": False, "message": f"A code {way} to {await phone.identify()}. Take it with wait."}
 
     @rpc("web.login.wait", clients="admin", tools="write", as_tool=work_of("whatsapp_login", action="wait"))

@@ -1,4 +1,4 @@
-"""Files that are to be sent: copied to the state folder as they were when it was said, and removed once they are done.
+"""Files to send: copied to the state folder when the post is queued, and removed once it is sent or given up.
 
 A post that waits names the file by its path. Nothing else is ever sent: not a file that was changed meanwhile, nor one
 that lies elsewhere.

@@ -72,7 +72,7 @@ class ChannelResponder:
         self._revocations = core.find(Revocations)
         self._desk, self._sessions = core.find(SessionCommands), core.find(Sessions)
         self.invitations: dict[tuple[str, str], tuple[str, str]] = {}  # by channel and chat: who, and why it waits
-        self._knocks: dict[str, float] = {}  # by channel: when an owner was last told of strangers
+        self._knocks: dict[str, float] = {}  # by channel: when an owner was last notified of strangers
         self.places: dict[str, ChatPlace] = {}  # by session: where it was last written from
         self._commands = {
             "status": ChatCommand(self._tell_status, "own"),
@@ -113,7 +113,7 @@ class ChannelResponder:
                 return self._cut(back, await self._obey(guest.caller, command), channel.abilities)
         finally:  # so that a command answers nothing that is shown with it
             await self.questions.note_place(guest.caller, message)
-        if message.pressed:  # a button of `message`: its data is what was said
+        if message.pressed:  # a button of `message`: its data is the text
             message = replace(message, text=message.pressed)
         if not (message.text + message.forwarded).strip() and not message.attachments:
             return (replace(back, text=_NO_TEXT),)
@@ -186,7 +186,7 @@ class ChannelResponder:
         return tuple(dict.fromkeys(each for each in known if each))
 
     def find_origin(self, question: Question) -> tuple[str, Post] | None:
-        """Return the channel, and what is said there, where a question came from; None where that is no chat."""
+        """Return the channel that a question came from, with the post to send there; None where that is no chat."""
         place = self.places.get(question.asker.session or "") if question.asker else None
         return place and (place.channel, Post(chat=place.chat, thread=place.thread, text=OWNER_IS_ASKED))
 
@@ -209,7 +209,7 @@ class ChannelResponder:
         return f"That did not work: {why}"
 
     async def _write_message(self, name: str, channel: Channel, caller: Caller, message: HeardMessage) -> Message:
-        """Return what was said as a message of the turn: who speaks in a group stands before it, as data."""
+        """Return a chat message as one of the turn; in a group its sender precedes it, as data."""
         source = None if self._core.is_owner(caller) else f"message:{name}"
         passed_on = f"message:forwarded/{name}"  # whoever passes it on: it is not their word
         if message.pressed and (made := await self._store.find_button(name, message.chat, message.pressed)):
@@ -265,7 +265,7 @@ class ChannelResponder:
         await self._chats.abort(caller, caller.session or "main")
         await self._chats.settle(5.0)
         await self._desk.reset(caller, caller.session or "")
-        return "A new conversation. What was said before is kept."
+        return "A new conversation. The old one is kept."
 
     async def _explain(self, caller: Caller, rest: str) -> str:
         belt = self._core.belt_of(self._core.assign_model(caller, ""))
@@ -310,7 +310,7 @@ class ChannelResponder:
                 raise
             raise ToolError(
                 "that question is settled already", code="settled"
-            ) from None  # by whom, a group is not told
+            ) from None  # a group does not learn by whom
         return question["state"] if caller.group is not None else f"{question['tool']}: {question['state']}"
 
 

@@ -109,7 +109,7 @@ def check_context(
     if within or (is_far and owner):
         return True
     what = f"the action {action}{f' in {quote_short(target)}' if target else ''} is refused"
-    where = f"what is said in {quote_short(current.chat)} on the channel {current.channel} stays there"
+    where = f"a conversation in {quote_short(current.chat)} on the channel {current.channel} stays there"
     raise ToolError(f"{what}: {where}; tools.message.crossContext.allowWithinProvider permits more", code="denied")
 
 

@@ -1,4 +1,4 @@
-"""webchat: the gateway's own chats as a channel. What is said in a session is kept in its log, and told to its clients.
+"""webchat: the gateway's own chats as a channel. A message goes into the log of its session, and to its clients.
 
 People there are heard by `chat.send`; who connects later reads it in the history. It is begun by the first who writes
 there, and nobody configures it.
@@ -36,7 +36,7 @@ class WebchatChannel:
         await asyncio.Event().wait()
 
     async def post(self, post: Post, key: str, /) -> str:
-        """Keep what is said, once for a key, and tell who is there."""
+        """Keep a message, once for a key, and publish it to connected clients."""
         if await self._sessions.find(post.chat) is None:
             raise ToolError(f"there is no session {quote_short(post.chat)}", code="not_found")
         lines = await self._sessions.lines(post.chat)

@@ -1,4 +1,4 @@
-"""One channel at work: it stays connected, what it hears is answered in order, and what is to be said goes out once."""
+"""The worker of one channel: stays connected, answers messages in order, and sends each queued post once."""
 
 import asyncio
 import logging
@@ -14,12 +14,12 @@ from .places import MAX_WAITING, ChannelPlaces, PlaceOwner
 
 log = logging.getLogger("toolcrib")
 
-_SENT_SECONDS = 30.0  # in which is waited for what is said
+_SENT_SECONDS = 30.0  # to wait for a post to be sent
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 300.0
 _MAX_AT_ONCE = 2  # urgent messages of one person, or of strangers, that wait for nobody; any more are in line
 _MAX_LINED_UP, _PAGE = 1_000, 50  # chats that wait for that, and messages of one that are not left in the store
 
-# Answers one message; returns what is to be said.
+# Answers one message; returns the posts to send.
 AnswerMessage = Callable[[KeptMessage], Awaitable[Sequence[Post]]]
 # Says who writes, as far as places go by it.
 FindPlaceOwner = Callable[[HeardMessage], Awaitable[PlaceOwner]]
@@ -28,7 +28,7 @@ LineState = Literal["connecting", "connected", "waiting", "stopped"]
 
 class ChannelWorker:
     """Keeps one channel going. `answer` says what a message gets, `is_urgent` whether it waits for those before it;
-    `release` is told the file of a post that is done with."""
+    `release` is called with the file of a post that was sent or given up."""
 
     def __init__(  # noqa: PLR0913  those behind the star by name
         self,
@@ -68,7 +68,7 @@ class ChannelWorker:
             group.create_task(self._take_in(group))
 
     def wake(self) -> None:
-        """Have it look for what is to be said."""
+        """Wake the sender: a post was queued."""
         self._written.set()
 
     def give_back(self, chat: str, thread: str) -> None:
@@ -163,7 +163,7 @@ class ChannelWorker:
         self.wake()
 
     async def _answer_chat(self, chat: str, who: PlaceOwner) -> None:
-        """Answer what was said in one chat, one after the other."""
+        """Answer the messages of one chat, one after the other."""
         queue = self._queues[chat]
         async with self._places.wait(chat, who):
             while queue:

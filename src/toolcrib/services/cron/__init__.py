@@ -177,7 +177,7 @@ class Cron:
 
     @rpc("cron.add", clients="admin", tools="write", as_tool=ToolWork(_to_add_call), starts_turn=True)
     async def add(self, caller: Caller, rights: Collection[Scope], query: JobQuery) -> dict[str, Any]:
-        """Make a job. It runs as whoever makes it, with no more than they have now, nor than they have then."""
+        """Make a job. It runs as its author, with the rights that they have both now and when it runs."""
         written = normalize_job(query.to_json()) or {}
         spec = self._check(caller, rights, read_job(complete_job(written)))
         now = self.clock.now_ms()
@@ -188,7 +188,7 @@ class Cron:
         place = self._delivery.find_place(caller)
         self._delivery.check(replace(who, session=home or None), spec.payload, place)
         if spec.session_target == "main" and not home:
-            raise ToolError("there is no session here that could be told; let the job have one of its own")
+            raise ToolError("no main session to notify; set sessionTarget to isolated")
         job = Job(
             id=token_hex(6),
             spec=spec,
@@ -254,7 +254,7 @@ class Cron:
         id: JobId = "",
         jobId: JobId = "",  # noqa: N803
     ) -> dict[str, Any]:
-        """Take a job away, and what was kept of its runs; one that runs comes to its end."""
+        """Delete a job and the record of its runs; a run that has begun goes on to its end."""
         wanted = pick_id(id, jobId)
         job = next((each for each in await self._visible(caller) if each.id == wanted), None)
         if job is None:
@@ -323,9 +323,9 @@ class Cron:
     async def wake(
         self, caller: Caller, text: Annotated[str, Field(min_length=1)], mode: WakeMode = "next-heartbeat"
     ) -> dict[str, Any]:
-        """Tell the caller's main session something; `now` has it answered at once, else the next beat or turn does."""
+        """Add a message to the caller's main session; `now` answers at once, else the next heartbeat or turn does."""
         if not text.strip():
-            raise ToolError("the text is blank; say what the session is to be told", code="bad_arguments")
+            raise ToolError("the text is blank; write the message for the session", code="bad_arguments")
         home = self._home_of(caller)
         if not home or caller.parents:
             raise ToolError("there is no session here that could be woken", code="denied")
@@ -344,13 +344,13 @@ class Cron:
         return {"ok": True}
 
     async def _tell_answer(self, caller: Caller, run: ChatRun, place: tuple[str, ...]) -> None:
-        """Say in its chat what a session answers that was woken."""
+        """Deliver the answer of a session that was woken to its chat."""
         end = await self._chats.wait_for_end(run)
         words = end.text if end is not None else f"That did not work: {run.error()}"
         sources = await read_sources(self._core.stores.sessions, run.session)
         answer = Text(words, join_sources(sources) or None)
         if why := await self._delivery.say(caller, DeliveredPart(), place, answer):
-            log.warning("what was answered to a wake in %s was not delivered: %s", run.session, why)
+            log.warning("the answer to a wake in %s was not delivered: %s", run.session, why)
 
     # who may what
 
@@ -434,7 +434,7 @@ class Cron:
             if run.job in jobs and isinstance(jobs[run.job].spec.payload, TurnPayload):
                 await self._core.stores.sessions.delete(session_of(jobs[run.job], run.id))
 
-    # what is told
+    # JSON and events
 
     def _next_of(self, job: Job) -> int | None:
         return slots.next_time(job, self.clock.now_ms()) if job.spec.enabled else None
@@ -444,7 +444,7 @@ class Cron:
         return join_sources(sources_of([self._core.host.message(caller, "")]))
 
     def to_json(self, job: Job) -> dict[str, Any]:
-        """Return a job as it is told."""
+        """Return a job as JSON."""
         state, now = job.state, self.clock.now_ms()
         facts = {
             "nextRunAtMs": self._next_of(job),
@@ -482,7 +482,7 @@ class Cron:
         return row
 
     def _tell(self, job: Job, run: JobRun) -> None:
-        """Tell of a run that begins or has ended."""
+        """Publish the start or end of a run."""
         if is_heartbeat(job):
             if run.status != "running":
                 self._bus.publish("heartbeat", describe_heartbeat(run), job.home)

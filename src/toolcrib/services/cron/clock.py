@@ -32,7 +32,7 @@ Perform = Callable[[Job, JobRun], Awaitable[RunEnd]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockPorts:
-    """What the clock is told by and tells: the time in seconds, how to wait, and what is done for a job.
+    """What the clock needs from the rest: the time in seconds, how to wait, and what to do for a job.
 
     `perform` does it, and `tell` hears of every run that begins and ends, `tell_gone` of a job that goes behind its
     run; `forget` of runs that are kept no longer.
@@ -86,7 +86,7 @@ class JobClock:
     async def close(self) -> None:
         """Look no more, and stop what runs."""
         looking, self._looking = self._looking, None
-        async with self._claiming:  # what is claimed begins, so that it can be said to have been stopped
+        async with self._claiming:  # a claimed run begins, so that it can be recorded as stopped
             tasks = [task for task in (looking, *self._going.values()) if task is not None]
         for task in tasks:
             task.cancel()

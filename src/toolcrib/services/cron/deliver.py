@@ -1,4 +1,4 @@
-"""Where what came of a job, an event or a heartbeat is said: as a `message` of its author, by the rules of then.
+"""Delivers the outcome of a job, an event or a heartbeat: as a `message` of its author, by the rules in force then.
 
 It goes to the chat that is named, else to the one that it was made in, else to where its session was last written from.
 """
@@ -42,7 +42,7 @@ class Delivery:
         return place[:3] if (place := self._channels.talk.find_place(caller)) else ()
 
     def find_target(self, wanted: DeliveredPart, place: tuple[str, ...], caller: Caller) -> ChatTarget | None:
-        """Return the chat that is meant, None for none; raise ToolError where nobody can know it."""
+        """Return the chat to deliver to, None for none; raise ToolError where it cannot be determined."""
         if wanted.deliver is False:
             return None
         last = self._channels.talk.places.get(caller.session or "")
@@ -57,11 +57,11 @@ class Delivery:
             missing = (
                 f"on {channel} it goes to nobody: name `to`, the id of a chat there" if channel else "name `channel`"
             )
-            raise ToolError(f"no chat is known that it could be said in: {missing}", code="bad_arguments")
+            raise ToolError(f"no chat is known to deliver it to: {missing}", code="bad_arguments")
         return None
 
     def check(self, caller: Caller, wanted: DeliveredPart, place: tuple[str, ...]) -> None:
-        """Raise ToolError where what comes of it could be said to nobody."""
+        """Raise ToolError where the outcome could be delivered to nobody."""
         target = self.find_target(wanted, place, caller)
         if target is None:
             return
@@ -74,13 +74,13 @@ class Delivery:
             self._channels.check_reach(caller, "send", self._channels.find_line(target.channel, caller), target.chat)
         verdict = self._core.belt_of(self._core.assign_model(caller, "")).verdicts["message"]
         if verdict.decision == "deny":
-            what = "what comes of it could not be said there, for `message` is denied"
-            raise ToolError(f"{what} ({verdict.reason}); write deliver: false to have it said nowhere", code="denied")
+            what = "the outcome could not be delivered, because `message` is denied"
+            raise ToolError(f"{what} ({verdict.reason}); write deliver: false to deliver nothing", code="denied")
 
     async def say(self, caller: Caller, wanted: DeliveredPart, place: tuple[str, ...], message: Text) -> str:
-        """Say something of a session of the caller's in a chat, by a call of `message`.
+        """Send a text from a session of the caller's to a chat, by a call of `message`.
 
-        Returns why it did not arrive, "" where it did, where it is to be said nowhere, and for no news.
+        Returns why it did not arrive; "" where it did, where there is no target, and for no news.
         """
         text = message.text.strip()
         try:

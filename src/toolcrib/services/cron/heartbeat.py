@@ -63,7 +63,7 @@ class Heartbeats:
 
     @rpc("last-heartbeat", clients="read", why="own")
     async def last(self, caller: Caller) -> dict[str, Any] | None:
-        """Say what came of the latest heartbeat; only the owner is told."""
+        """Return the outcome of the latest heartbeat; for the owner only."""
         jobs = await self._list() if self._core.is_owner(caller) else []
         runs = [run for job in jobs for run in await self._store.runs(job.id, most=2) if run.ended_ms is not None]
         if not runs:
@@ -119,7 +119,7 @@ class Heartbeats:
         return [job for job in await self._store.list_all() if is_heartbeat(job)]
 
     async def look(self, job: Job) -> None:
-        """Have the agent of a job look at once at what its session was told, where it has a heartbeat there."""
+        """Run the heartbeat of a job's session now, where it has one."""
         for beat in await self._list():
             if beat.home == job.home:
                 await self._clock.run_now(beat, is_forced=True)
@@ -127,7 +127,7 @@ class Heartbeats:
     # one beat
 
     async def perform(self, job: Job, run: JobRun) -> RunEnd:
-        """Have the agent look, and tell its main session what it has to say."""
+        """Have the agent look, and add its answer to its main session."""
         agent = self._core.config.agent(agent_of(job.author))
         if agent is None or not agent.heartbeat.seconds:
             return RunEnd("skipped", error="no heartbeat is configured any more")
@@ -168,7 +168,7 @@ class Heartbeats:
 
 
 def describe_heartbeat(run: JobRun) -> dict[str, Any]:
-    """Return what came of a beat, as the protocol tells it."""
+    """Return the outcome of a heartbeat, as in the protocol."""
     ended = run.ended_ms or run.began_ms
     how = {"ok": "sent" if run.summary else "ok-token", "skipped": "skipped"}.get(run.status, "failed")
     details = {"preview": run.summary[:_PREVIEW_CHARS], "reason": run.error}

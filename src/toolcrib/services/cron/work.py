@@ -26,7 +26,7 @@ from toolcrib.services.subagents.service import parse_effort
 from .deliver import NO_NEWS, Delivery
 from .slots import RunEnd
 
-_SUMMARY_CHARS, _FULL_CHARS = 2_000, 8_000  # of what the main session is told
+_SUMMARY_CHARS, _FULL_CHARS = 2_000, 8_000  # of a report to the main session
 
 
 def work_in(core: TurnCore) -> "JobRunner":
@@ -53,7 +53,7 @@ def work_in(core: TurnCore) -> "JobRunner":
 
     async def deliver(job: Job, run: JobRun, words: str) -> str:
         if run.slot_ms is None and not core.find(Channels).is_open:
-            return ""  # whoever had it run is told
+            return ""  # the caller of the run gets its result
         message = Text(words, join_sources([job.source, await read_outside(turn_session_of(job, run.id))]) or None)
         return await delivery.say(later_caller(job.author, job.home), job.spec.payload, job.place, message)
 
@@ -67,11 +67,11 @@ async def _say_nothing(*_: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobRunner:
-    """Does what jobs are for. `take_turn` has a turn taken, and returns how it ended; `tell` says a session something.
+    """Runs jobs. `take_turn` runs a turn and returns how it ended; `tell` adds a message to a session.
 
     `named` gives the model that a word stands for; `explain_refusal` why an author may ask for nothing any more;
     `read_outside` where content of a session came from. `deliver` says what came of a run in its chat, and returns why
-    it did not arrive; `wake` has a session look soon at what it was told, where something looks by itself, and `look`
+    it did not arrive; `wake` has a session read its new messages soon, where something looks by itself, and `look`
     the agent of a job at once.
     """
 
@@ -111,7 +111,7 @@ class JobRunner:
         return RunEnd("ok", payload.text)
 
     async def _deliver(self, job: Job, run: JobRun, end: RunEnd) -> RunEnd:
-        """Say what came of a run, of several failures the first; one that was to be said and was not is none."""
+        """Deliver the outcome of a run, of failures in a row only the first; a failed delivery makes the run fail."""
         failed, words = end.status != "ok", end.summary
         if failed:
             words = f"The job {job.spec.name!r} did not work: {end.error}" if job.state.last_status != "error" else ""
@@ -122,7 +122,7 @@ class JobRunner:
         return end._replace(status="ok" if is_well else "error", error=error, is_over=not failed)
 
     async def _report(self, job: Job, run: JobRun, end: RunEnd) -> bool:
-        """Tell the session that a job belongs to what came of it, if anything: as a report, never as an order."""
+        """Report the outcome of a run, if any, to the session that its job belongs to: never as an order."""
         report = job.spec.isolation or JobReport()
         prefix, max_chars = report.post_to_main_prefix or "Cron", report.post_to_main_max_chars
         if max_chars is None:
@@ -147,7 +147,7 @@ def session_of(job: Job, run: str) -> str:
 
 
 def turn_session_of(job: Job, run: str) -> str:
-    """Return the session in which the turn of a run is: an event is answered where it is told."""
+    """Return the session of a run's turn: an event is answered in the main session."""
     return job.home if isinstance(job.spec.payload, EventPayload) else session_of(job, run)
 
 

@@ -26,7 +26,7 @@ _MAX_WORDS, _MAX_FOLDERS, _PATH_CHARS = 256, 12, 4_096
 _PIECE = regex(r"""[^\s;&|(){}`'"<>$]+""")
 _INLINE = regex(r"-[A-Za-z]*[cme]")  # options behind which there is no file to run, alone or behind others
 _SHELL_INLINE = regex(r"-[A-Za-z]*c")
-# Files that a program reads without being told to.
+# Files that a program reads without a word of the command that names them.
 _UNTOLD = {"make": ("GNUmakefile", "makefile", "Makefile"), "cargo": ("Cargo.toml", "build.rs")}
 _UNTOLD |= dict.fromkeys(("npm", "npx", "pnpm", "yarn"), ("package.json",))
 
@@ -94,7 +94,7 @@ def look_at_files(
 
 
 def _follow(judgement: Judgement) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command that can be told, and of what it starts; "" for one that is not literal."""
+    """Yield the words of every command that can be read, and of what it starts; "" for one that is not literal."""
     for words in follow(FoundCommand(command.argv) for command in judgement.commands):
         if words and words[0]:
             yield tuple(word or "" for word in words)

@@ -248,7 +248,7 @@ class ProcessTable:
         return len(self.running(scope)) < self._terms.running
 
     def notices(self, scope: str) -> list[dict[str, Any]]:
-        """Return which commands of a scope have ended in the background since it last heard; each is told once."""
+        """Return the background commands of a scope that ended since the last call; each is reported once."""
         rows = []
         for each in self.of(scope):
             if each.ended is not None and not each.seen.is_announced:

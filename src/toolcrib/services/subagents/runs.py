@@ -168,7 +168,7 @@ def outside_source(lines: Iterable[Line]) -> str:
 
 
 def _is_unfinished(lines: Sequence[Line]) -> bool:
-    """Tell whether the last turn is one of an agent that has not said how it ended: a loop that did is not the end."""
+    """Tell whether the last turn is one of an agent without a recorded outcome: the end of its loop is not enough."""
     marks = (line.body.name for line in reversed(lines) if isinstance(line.body, Noted))
     return next((mark for mark in marks if mark in (WORKING, OUTCOME)), OUTCOME) == WORKING
 

@@ -1,4 +1,4 @@
-"""Subagents in the background: started, listed, steered, stopped; their outcome is told to the session they work for.
+"""Subagents in the background: started, listed, steered, stopped, and reported to the session that they work for.
 
 Nothing is kept here that the sessions do not keep: a run is a session whose recorded parent is the one that started it.
 One whose log has no end was interrupted, and goes on when somebody speaks to it.
@@ -93,7 +93,7 @@ class Subagents:
         seconds: Annotated[float, Field(ge=0, le=604_800, description="how long it may take; 0 is the usual")] = 0,
         cleanup: runs.Cleanup = "keep",
     ) -> dict[str, Any]:
-        """Start a subagent in a session of its own and return at once; its outcome is told to the caller's session."""
+        """Start a subagent in a session of its own and return at once; a report of its outcome follows."""
         if not task.strip():
             raise ToolError("the task is blank; say what is to be done", code="bad_arguments")
         target = self._choose_target(caller, agent)
@@ -189,7 +189,7 @@ class Subagents:
         return {"requester": requester, "allowAny": "*" in allowed, "agents": rows}
 
     async def idle(self) -> None:
-        """Wait until nothing runs in the background, and all of it was told."""
+        """Wait until nothing runs in the background, and every outcome was reported."""
         while self._watching:
             await asyncio.wait(self._watching)
 
@@ -224,18 +224,18 @@ class Subagents:
         return run
 
     async def _watch(self, run: runs.SubagentRun, turn: TurnHandle, root: str) -> None:
-        """Wait for the end of a run and tell it to whom it may concern."""
+        """Wait for the end of a run and report it."""
         try:
             run.end = end = await self._end_of(run.key, turn, root)
             run.ended, run.turn = self._now(), None
-            # one that was done before the word came was not stopped: what came of it is told, and nobody waits for that
+            # one that was done before the stop came was not stopped: its outcome is reported, and nobody waits for that
             run.is_stopped = run.is_stopped and end.reason == "stopped"
             if not run.is_stopped:
                 run.done.set()
             if not self._is_closing:
                 await self._conclude(run, end)
         except Exception:
-            log.exception("the outcome of the subagent %s could not be told", run.key)
+            log.exception("the outcome of the subagent %s could not be reported", run.key)
         finally:
             run.done.set()
 
@@ -331,7 +331,7 @@ def root_of(caller: Caller) -> str:
 
 
 def _report(run: runs.SubagentRun, end: TurnFinished, lines: Sequence[Line], now: float) -> Message:
-    """Return how a run went, for the session that it worked for: as somebody's report, never as an order."""
+    """Return the report on a run for the session that it worked for: never as an order."""
     name = f" {run.label!r}" if run.label else ""
     how = "is done" if end.reason == "done" else f"ended without finishing: {end.sentence or end.reason}"
     seconds = max(0.0, (run.ended or 0.0) - run.began)
@@ -342,7 +342,7 @@ def _report(run: runs.SubagentRun, end: TurnFinished, lines: Sequence[Line], now
         f"{end.steps} {'reply' if end.steps == 1 else 'replies'} and {tokens:,} tokens{cost}. "
     )
     source, outside = f"subagent:{run.key}", runs.outside_source(lines)
-    parts: tuple[Text, ...] = (Text(f"{head}It said nothing."),)
+    parts: tuple[Text, ...] = (Text(f"{head}It left no text."),)
     if end.text.strip():
         words = fence(end.text[:_OUTCOME_CHARS], source, new_token())
         what = "Its last words" if end.reason == "done" else "What it had until then"
