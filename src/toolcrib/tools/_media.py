@@ -1,4 +1,4 @@
-"""What is in a file that is no text: told by its first bytes; pictures made upright and small enough for every model.
+"""The kind of a file that is no text, by its first bytes; pictures made upright and small enough for every model.
 
 Pillow does the turning and shrinking. Without it (the extra `media`) a picture that is small enough passes as it is.
 """

@@ -1,4 +1,4 @@
-"""discord_history: what was said in a chat of Discord."""
+"""discord_history: the messages of a chat on Discord."""
 
 from typing import Annotated
 

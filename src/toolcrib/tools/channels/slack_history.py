@@ -1,4 +1,4 @@
-"""slack_history: what was said in a chat of Slack."""
+"""slack_history: the messages of a chat on Slack."""
 
 from typing import Annotated
 

@@ -14,7 +14,7 @@ from ._text import shorten_line
 _MAX_COMPARISONS = 5_000_000  # beyond it the lines between the first and the last difference count as all new
 
 
-_SHOWN_CHARS = 2_000  # of a change that a model is told
+_SHOWN_CHARS = 2_000  # of a change that a model reads
 
 
 def render_change(diff: str) -> str:
@@ -141,7 +141,7 @@ def line_ending(data: bytes, start: int, end: int) -> bytes:
 
 _CONTEXT_LINES = 4  # lines shown before and after a change
 _MAX_DIFF_CHARS, _MAX_LINE_CHARS = 50_000, 2_000  # characters of a diff and of a line in it
-_MAX_REGION_BYTES = 1_000_000  # bytes of one place that is told line by line
+_MAX_REGION_BYTES = 1_000_000  # bytes of one place that is compared line by line
 _LINE = regex(rb"[^\n]*\n|[^\n]+")
 _NO_END = "\\ No newline at end of file"
 

@@ -290,7 +290,7 @@ class NearestLine:
 def find_nearest(lines: Sequence[str], asked: Sequence[str], first: int = 0) -> NearestLine | None:
     """Return where the asked-for lines nearly stand, at or behind line `first` (from 0); None when nothing is like it.
 
-    Lines that are there vote for the place of the passage; without any, the line that shares most words is told.
+    Lines that are there vote for the place of the passage; without any, the line that shares most words wins.
     """
     wanted = {
         row: plain for row, line in enumerate(asked[:_MAX_ASKED_LINES]) if (plain := fold_line(line[:_MAX_LINE_CHARS]))

@@ -108,7 +108,7 @@ async def use_existing(ctx: Ctx, path: str, use: Callable[[str], Awaitable[T]]) 
         if error.code != "not_found":
             raise
         first = error
-    # a model that is told the folder's name may write it before the path
+    # a model that knows the folder's name may write it before the path
     folder = f"{ctx.ports.folder.rpartition('/')[2]}/"
     inside = [path.removeprefix(folder)] if path.startswith(folder) and len(path) > len(folder) else []
     for other in (*_spellings(path), *inside):
@@ -125,7 +125,7 @@ async def choose_spelling(ctx: Ctx, path: str, known: Collection[str] = ()) -> s
     for each in (require_path(path), *_spellings(path)):
         if each in known:
             return each
-        with suppress(ToolError):  # not there, or not to be reached: whoever uses the path is told
+        with suppress(ToolError):  # not there, or not to be reached: using the path fails with the reason
             await ctx.workspace.stat(each)
             return each
     return normalize_spaces(path)
@@ -197,7 +197,7 @@ async def _with_names(ctx: Ctx, path: str, error: ToolError) -> ToolError:
 
 
 def _advise(path: str, others: Sequence[str]) -> str:
-    """Return what a model is told of a path that is not there: what to write instead."""
+    """Return the advice to a model about a missing path: what to write instead."""
     return f'The path "{path}" does not exist. Use the path "{others[0]}" instead.' if len(others) == 1 else ""
 
 

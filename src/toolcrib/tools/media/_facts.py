@@ -1,4 +1,4 @@
-"""What can be said of a picture that no model has looked at: its shape, its colours, what its camera noted."""
+"""Plain facts of a picture, without a model: its shape, its colours, the notes of its camera."""
 
 import colorsys
 import io
@@ -26,7 +26,7 @@ class PictureFacts(NamedTuple):
 
 
 def describe_plainly(data: bytes, sides: tuple[int, int]) -> PictureFacts:
-    """Return what can be said of a picture of these sides, once upright; nothing where it cannot be opened."""
+    """Return the facts of a picture of these sides, once upright; none where it cannot be opened."""
     try:
         with Image.open(io.BytesIO(data), formats=_KINDS) as opened:
             frames, has_alpha = getattr(opened, "n_frames", 1), opened.has_transparency_data

@@ -1,4 +1,4 @@
-"""image: what is in a picture, in the words of a model that sees, or as much as can be said without one."""
+"""image: what is in a picture, in the words of a model that sees, or plain facts without one."""
 
 import asyncio
 import base64
@@ -170,7 +170,7 @@ def _show(each: _Loaded) -> Sequence[Text | Image]:
 
 
 def _describe_without_model(found: Sequence[_Loaded], texts: Sequence[str | None], note: str) -> list[Text]:
-    """Return what can be said of pictures that no model has looked at; what stands in them is from outside."""
+    """Return the plain facts of pictures without a model; text in them is from outside."""
     parts, read = list[Text](), iter(texts)
     for each in found:
         if isinstance(each.shown, Drawing):

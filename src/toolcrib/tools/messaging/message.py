@@ -1,4 +1,4 @@
-"""message: what is said and done in chats. A model is shown what the configured channels can do, and no more."""
+"""message: sends and acts in chats. A model is shown what the configured channels can do, and no more."""
 
 import base64
 import mimetypes

@@ -137,7 +137,7 @@ def _read_places(args: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _output(state: dict[str, Any], text: str) -> Result:
-    """Return output with how the command goes; one that failed is told, though looking at it succeeded."""
+    """Return output with the state of the command; a failed one is named, though looking at it succeeded."""
     name = state["sessionId"]
     how = f"{name} is still running." if state["status"] == "running" else f"{name} {state['sentence']}."
     more = f" result_get with key {state['key']!r} gives its output from the beginning." if state["key"] else ""

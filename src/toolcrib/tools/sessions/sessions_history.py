@@ -1,4 +1,4 @@
-"""sessions_history: what was said in a session."""
+"""sessions_history: the messages of a session."""
 
 from typing import Annotated
 
