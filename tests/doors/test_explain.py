@@ -221,7 +221,7 @@ def test_one_tool_in_words_says_what_the_json_says(crib: Path, capsys: Capture) 
 
 def test_it_says_when_a_model_is_told_of_a_tool(capsys: Capture) -> None:
     words = ask(capsys, "explain", "process").out
-    assert words.splitlines()[1] == "A model is told of it once a command is in the background."
+    assert words.splitlines()[1] == "A model gets it once a command is in the background."
     small, large = (
         ask(capsys, "explain", "generalist", "--model", model, "--json").json for model in ("desk:m", "openai:gpt-5")
     )

@@ -81,7 +81,7 @@ def test_words_and_remarks_never_share_a_line(capsys: pytest.CaptureFixture[str]
     assert out == "I\nlook\nI look.\ndone\n"
     assert err == (
         "Hm\n"
-        "… busy; asking again in 2 s (try 2); what was said so far does not count\n"
+        "… busy; asking again in 2 s (try 2); the text so far does not count\n"
         "› hurry \\x1b[2J\n"
         "… the history was shortened: 90,000 to 9,000 tokens\n"
     )

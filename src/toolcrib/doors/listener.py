@@ -210,7 +210,7 @@ class _Connection(H11Protocol):
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
-        """End it; who has begun to ask, and has no answer yet, is told why."""
+        """Close it; a client that began a request and has no answer yet gets an error first."""
         if self._awaited is h11.SEND_BODY:
             is_owed = not self.cycle.response_started
         else:
@@ -223,7 +223,7 @@ class _Connection(H11Protocol):
 
 
 class _Http(uvicorn.Server):
-    """Leaves signals to the command line, counts its clients, and ends when it is told to, not at the next look."""
+    """Leaves signals to the command line, counts its clients, and ends at once when asked, not at the next look."""
 
     def __init__(self, config: uvicorn.Config, clients: _Clients) -> None:
         super().__init__(config)

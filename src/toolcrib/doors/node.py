@@ -1,7 +1,7 @@
 """This machine as a node: what a gateway has it do, within its own rules.
 
 A command is judged here, by the rules of this machine's own crib, and runs as any command of that crib does. Where the
-judge wants a person's yes, the gateway is told what exactly would run, and asks its people. Their yes is for that: it
+judge wants a person's yes, the gateway gets exactly what would run, and asks its people. Their yes is for that: it
 names a plan of ours, is spent once, and counts only while the judge says the very same.
 """
 
@@ -61,7 +61,7 @@ class _PlanApprover:
         self._plan = plan
 
     async def approve(self, caller: Caller, call: Call, reason: str, binding: Mapping[str, str], /) -> bool:
-        """Return whether this is what they said yes to."""
+        """Return whether this is what they approved."""
         if self._plan is None:
             what = f"{reason}: it needs a person's yes; ask by the tool nodes of the gateway"
             raise ToolError(f"{what}, or list it in tools.exec.allow of this node", code="not_approved")
@@ -141,7 +141,7 @@ class NodeHost:
         self._tasks.pop(id, None)
 
     async def _answer(self, link: GatewayLink, request: Mapping[str, Any]) -> None:
-        """Do what is asked for, and tell what came of it."""
+        """Do a request, and send its result."""
         answer: dict[str, Any] = {"id": request["id"], "nodeId": request["nodeId"]}
         try:
             payload = await self._do_once(request)
@@ -153,11 +153,11 @@ class NodeHost:
             answer |= {"ok": False, "error": {"code": "FAILED", "message": "it failed; the log of the node says why"}}
         try:
             await link.ask("node.invoke.result", answer)
-        except CribError as error:  # the gateway has told whoever waited already that we had gone
+        except CribError as error:  # the gateway has failed the request already
             log.warning("the answer to %s was not taken: %s", escape(str(request.get("command"))), error)
 
     async def _do_once(self, request: Mapping[str, Any]) -> Any:
-        """Return what comes of a request; the same one again is not done."""
+        """Return the result of a request; the same one again is refused."""
         answer, key = self.answers.get(str(request.get("command"))), str(request.get("idempotencyKey"))
         params = orjson.loads(request.get("paramsJSON") or "{}")
         if answer is None or not isinstance(params, dict):

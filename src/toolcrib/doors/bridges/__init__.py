@@ -50,5 +50,5 @@ async def run_calls(belt: Belt, replied: Replied) -> list[Message]:
 
 
 def explain_cut_off(why: str) -> str:
-    """Return what a model is told of a call that was in a reply that broke off."""
+    """Return the error for a call in a reply that was cut off, as the model reads it."""
     return f"the reply was cut off ({why}), so this call was not run; make it again"

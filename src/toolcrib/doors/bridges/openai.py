@@ -45,8 +45,8 @@ def response_tools(belt: Belt, *, strict: bool = False) -> "list[FunctionToolPar
 async def answers(belt: Belt, reply: "ChatCompletion", *, sees: bool = True) -> "list[ChatCompletionMessageParam]":
     """Run the calls of a reply and return the messages that answer them, in their order.
 
-    An answer of a tool takes no pictures here: they follow in one message of the user's, or are told in words to a
-    model that does not see.
+    An answer of a tool takes no pictures here: they follow in one message of the user's, or as words for a model that
+    does not see.
     """
     target = Target(api="openai", model=reply.model or "", sees=sees)
     raw = reply.model_dump(mode="json", warnings=False)

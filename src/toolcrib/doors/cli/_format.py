@@ -115,7 +115,7 @@ class Formatter:
         return "".join(f"{' ' * indent}{self.style(piece, style)}\n" for piece in pieces)
 
     def diff(self, text: str) -> str:
-        """Return a unified diff, added lines and removed ones told apart by colour as well as by their marks."""
+        """Return a unified diff, with added and removed lines marked by colour as well as by their signs."""
         lines = text.split("\n")
         shown = [self.lines([line], _diff_style(line), indent=4) for line in lines[:_DIFF_LINES]]
         left = len(lines) - _DIFF_LINES

@@ -124,7 +124,7 @@ tools_option = click.option(
 
 
 def load_tools(text: str | None) -> "Sequence[Tool | Callable[..., Any]]":
-    """Import a module and return its list of tools, for `--tools`; its code runs, since the person here said so."""
+    """Import a module and return its list of tools, for `--tools`; its code runs, as the person here asked."""
     if text is None:
         return ()
     module, _, name = text.partition(":")

@@ -69,7 +69,7 @@ def describe_missing(tool: str, why: str, code: str = "not_found") -> dict[str, 
 def call_plainly(words: Sequence[str]) -> int | None:
     """Call a tool as `toolcrib tools call NAME [JSON] [--json]` does, and return the exit code.
 
-    None means that the command has to see to it: other options, nobody to ask, or something to be said about the words.
+    None means that the full command has to run: other options, a person to ask, or an error in the arguments.
     """
     is_json = words[-1] == "--json"
     name, text = ([*(words[:-1] if is_json else words), "{}", ""])[:2]
@@ -143,7 +143,7 @@ def find_gateway(
 def find_answering(options: Mapping[str, Any], **how: Any) -> GatewayAddress | None:
     """Return the gateway that a command goes through, as `find_gateway` does; None for one that was killed.
 
-    One that was named is taken at its word: who connects to it is told what is wrong.
+    One that was named is not checked first: connecting to it reports what is wrong.
     """
     found = find_gateway(options, **how)
     return found if found is None or options.get("gateway") or is_answering(found.url) else None

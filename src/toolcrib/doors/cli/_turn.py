@@ -125,7 +125,7 @@ class TurnScreen(ABC):
                 took = self._now() - running.since if running else 0.0
                 self._write(self._render_outcome(event, before, took), of=call)
             case events.Retrying(attempt=attempt, seconds=seconds, error=error):
-                lost = "; what was said so far does not count" if self._drop_words() else ""
+                lost = "; the text so far does not count" if self._drop_words() else ""
                 self.say(f"… {error}; asking again in {seconds:.0f} s (try {attempt}){lost}", "ask")
             case events.Received(message=message):
                 words = " ".join(part.text for part in message.content if isinstance(part, Text))

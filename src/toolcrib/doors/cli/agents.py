@@ -36,7 +36,7 @@ def command() -> None:
 
 @command.declare("list", "agents list --json")
 def list_(**options: Unpack[JsonOptions]) -> None:
-    """List every agent that may be used; what was left out, and why, is said beside it."""
+    """List every agent that may be used; stderr says what was left out, and why."""
     found = ask_owner(options, "agents.registered", here=True, import_plugins=True, warn=not options["as_json"])
     if options["as_json"]:
         print_json(found)
@@ -106,7 +106,7 @@ def forget(file: Path, **_: Unpack[ConfigOptions]) -> None:
 
 
 def _print_head(agent: Agent) -> None:
-    """Print what somebody has to see of an agent before it may be used."""
+    """Print what a person should see of an agent before they accept it."""
     click.secho(agent.name, bold=True)
     click.echo(escape_controls(agent.description))
     click.echo(

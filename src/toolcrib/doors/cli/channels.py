@@ -93,7 +93,7 @@ def logout(channel: str, **options: Unpack[JsonOptions]) -> None:
 @command.declare("pair", "channels pair", "channels pair 745GZQKG")
 @click.argument("code", required=False)
 def pair(code: str | None, **options: Unpack[JsonOptions]) -> None:
-    """Let in whoever was told CODE; without one, list who waits and who was let in."""
+    """Admit the sender who was given CODE; without one, list who waits and who was admitted."""
     if code:
         known = ask_owner(options, "channels.pair", {"code": code})
         if options["as_json"]:

@@ -38,9 +38,9 @@ def _job_options(command: _Command) -> _Command:
         click.option("--every", metavar="TIME", help="Again and again, like 30s, 10m, 2h or 1d."),
         click.option("--cron", "expr", metavar="EXPR", help="As a crontab says it, like '0 9 * * 1-5'."),
         click.option("--tz", metavar="ZONE", help="The zone of --cron, like Europe/Kyiv; else this machine's."),
-        click.option("--message", metavar="TEXT", help="Have this answered in a session of its own."),
-        click.option("--event", metavar="TEXT", help="Tell the main session this."),
-        click.option("--deliver/--no-deliver", "delivers", default=None, help="Whether its outcome is said in a chat."),
+        click.option("--message", metavar="TEXT", help="Answer this in a session of its own."),
+        click.option("--event", metavar="TEXT", help="Add this to the main session."),
+        click.option("--deliver/--no-deliver", "delivers", default=None, help="Whether its outcome goes to a chat."),
         click.option("--channel", metavar="NAME", help="On which channel; else where it was made."),
         click.option("--to", metavar="CHAT", help="In which chat there, by its id."),
         click.option("--now/--next", "wakes", default=None, help="Answer --event at once, or by the next beat."),
@@ -148,7 +148,7 @@ def run_now(id: str, **options: Unpack[JsonOptions]) -> int:
 @click.argument("id", required=False)
 @click.option("--most", default=20, show_default=True, type=click.IntRange(1, 5_000), help="How many, newest first.")
 def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
-    """List what came of the job ID, or of all, the latest first."""
+    """List the runs of the job ID, or of all jobs, the latest first."""
     answer = (
         ask_about_job(options, id, "cron.runs", limit=most) if id else ask_owner(options, "cron.runs", {"limit": most})
     )
@@ -164,7 +164,7 @@ def runs(id: str | None, most: int, **options: Unpack[JsonOptions]) -> None:
 
 
 def _read(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the options say of a job."""
+    """Return the job that the options describe."""
     every = options["every"] and seconds_from(options["every"]) * 1000
     if options["at"] is not None and parse_time(options["at"]) is None:
         raise CribError(f"{options['at'][:64]!r} is no time; write one like 2030-01-01T09:00+02:00")

@@ -97,7 +97,7 @@ async def _build(
 
 
 def _note(facts: dict[str, Any], tool: str, details: Any) -> None:
-    """Take note of what a call brought."""
+    """Note the results of a call."""
     match tool, details:
         case "write_html", {"css": {"by": by}}:
             facts["css"] = by

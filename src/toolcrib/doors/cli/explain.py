@@ -72,8 +72,8 @@ def command(
 ) -> None:
     """Say for every tool (or one TOOL) whether a caller may use it, which layer decided, and what would change it.
 
-    Without options the caller is the owner at this terminal. Where an OpenClaw file sends a caller (bindings, dmScope),
-    and whom it lets in, is followed; what cannot be is said.
+    Without options the caller is the owner at this terminal. Routes of an OpenClaw file (bindings, dmScope), and whom
+    it admits, are followed; what cannot be followed is listed.
     """
     args = None if given is None else parse_args(given)
     if args is not None and (tool is None or job is not None):
@@ -89,7 +89,7 @@ def command(
     if tool is not None:
         click.echo(explain_sentence(verdicts[0]) + ".")
         if "later" in report:
-            click.echo(f"A model is told of it once {report['later']}.")
+            click.echo(f"A model gets it once {report['later']}.")
         _tell_conditions(report, has_args=args is not None)
     if "taint" in report:
         click.echo(f"This conversation holds content from {', '.join(map(escape, report['taint']))}.")
@@ -127,7 +127,7 @@ def _describe_quota(quota: dict[str, Any]) -> str:
 
 
 def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str, Any]:
-    """Return what the services say of a job."""
+    """Return the verdicts for a job."""
     if named := [name for name, value in options.items() if value and name not in ABOUT_NOBODY]:
         raise CribError(f"--job says who it is about; leave out --{named[0]}")
     report: dict[str, Any] = ask_about_job(options, job, "cron.explain")
@@ -140,7 +140,7 @@ def _explain_job(job: str, tool: str | None, options: CallerOptions) -> dict[str
 def _explain_far(
     tool: str | None, options: CallerOptions, tools: str | None, args: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Return what a gateway says to its owner; None where there is none to ask."""
+    """Return the answer of a gateway to its owner; None where there is none to ask."""
     found = find_answering({**options, "tools": tools}, here=True)
     if found is None:
         return None
@@ -202,7 +202,7 @@ async def _compare_calls(belts: "tuple[Belt, Belt]", tool: str, asked: Asked, wa
 
 
 async def _read_sources(options: CallerOptions, caller: Caller) -> dict[str, None]:
-    """Return what is from outside in the session that is named, as far as one is kept here."""
+    """Return the outside sources in the named session, where it is kept here."""
     if not options["session"] or not state_folder().exists():
         return {}
     kept = crib_from_options(options, warn=False, fills=True, keeps=True)

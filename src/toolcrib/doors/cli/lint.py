@@ -25,9 +25,7 @@ Examples:
 
 @click.command("lint", epilog=_EXAMPLES)
 @json_options
-@click.option(
-    "--provider", metavar="P", help="Also tell what this provider cannot be told about the tools' parameters."
-)
+@click.option("--provider", metavar="P", help="Also list what this provider cannot express of the tools' parameters.")
 @tools_option
 @click.option("--level", type=click.Choice(LEVELS), default="note", help="Leave out what weighs less than that.")
 @click.option("--expect", metavar="FILE", help="A file of promises (`expect: [..]`) beside the configuration.")
@@ -40,7 +38,7 @@ def command(
     """
     crib = crib_from_options(
         ConfigOptions(config=options["config"], read_as=options["read_as"], ignore=None), warn=False, fills=True
-    )  # told as warnings
+    )  # findings report it
     shown = LEVELS[: LEVELS.index(level) + 1]
     found = crib.lint(provider, tools=load_tools(tools), expect=load_promises(expect))
     findings = sorted((each for each in found if each.level in shown), key=lambda each: LEVELS.index(each.level))

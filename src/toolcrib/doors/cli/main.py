@@ -109,7 +109,7 @@ _NO_COMMAND = regex(r"No such command '(.*)'")
 
 
 def run(args: list[str]) -> int:
-    """Run one command and return its exit code; what went wrong is said in one sentence on stderr."""
+    """Run one command and return its exit code; an error is one sentence on stderr."""
     try:
         return _run(args)
     except BrokenPipeError:

@@ -127,7 +127,7 @@ def login(server: str, **options: Unpack[ConfigOptions]) -> int:
 @command.declare("logout", "mcp logout weather", options=config_options)
 @click.argument("server")
 def logout(server: str, **options: Unpack[ConfigOptions]) -> int:
-    """Forget the token for an MCP server. It may be good elsewhere until it expires: the server is not told."""
+    """Forget the token for an MCP server. It stays valid elsewhere until it expires: nothing is sent to the server."""
 
     async def forget(tools: ServerTools) -> bool:
         return tools.sign_out(server)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from toolcrib.doors.node import NodeHost
 
 _KEY_FILE = "device-key.json"
-_ASK_SECONDS = 2.0  # between two looks whether somebody has said yes
+_ASK_SECONDS = 2.0  # between two looks whether it was approved
 
 
 @click.command("node", epilog=show_examples("node --gateway ws://10.0.0.5:18789 --code K7QX-M2PV", "node"))
 @click.option("--gateway", metavar="URL", help="The gateway; else the one that runs on this machine.")
-@click.option("--code", metavar="CODE", help="What `toolcrib nodes pair` said; needed the first time.")
+@click.option("--code", metavar="CODE", help="The code from `toolcrib nodes pair`; needed the first time.")
 @click.option("--token-file", metavar="FILE", help="The gateway's token, in place of a code: somebody has to approve.")
 @config_options
 def command(gateway: str | None, code: str | None, token_file: str | None, **options: Unpack[ConfigOptions]) -> int:
@@ -94,7 +94,7 @@ async def _serve(host: "NodeHost", link: "GatewayLink", name: str) -> int:
 
 
 async def _open(link: "GatewayLink") -> None:
-    """Connect; wait for a gateway that knows us already, and where somebody has to say yes first, until they do."""
+    """Connect; wait for a gateway that knows us already, and for a person's approval where it is needed."""
     is_known, shown = link.device is not None and link.token == link.device.token_of(link.url), ""
     while True:
         try:

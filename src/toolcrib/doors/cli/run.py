@@ -124,7 +124,7 @@ async def _show(turn: AsyncIterator[Event], shows: _Surface, news: str) -> bool:
             shows.show(event)
     except (CribError, OSError):
         raise
-    except Exception:  # a door: a turn that began has told how it ended, and the log tells the rest
+    except Exception:  # a door: a turn that began has shown its end, and the log has the rest
         log.exception("a turn failed unexpectedly")
         if end is None:
             click.echo("toolcrib: the turn failed unexpectedly; the log has the details", err=True)

@@ -107,12 +107,12 @@ def _make_group(kind: str, marker: str, name_of: Callable[[Path], str], find: Ca
         if name not in added:
             hint = suggest(name, added, f"`toolcrib {kind}s list` shows which there are")
             raise CribError(f"there is no {kind} {name[:64]!r} in {folder}{hint}")
-        with suppress(ToolError):  # nobody may have said yes to it
+        with suppress(ToolError):  # it may not have been accepted
             open_accepted(os.environ, None).forget(folder / name)
         uninstall(folder, name)
         _say(as_json, {"name": name, "path": str(folder / name)}, f"removed: {folder / name}")
 
-    list_.help = f"List the {kind}s that are there; what was left out, and why, is said beside it."
+    list_.help = f"List the {kind}s that are there; stderr says what was left out, and why."
     add.help = f"Add a {kind} from a zip or tar file (gz, bz2, xz); it is accepted as it is, so look at it first."
     rm.help = f"Remove a {kind} that you added."
     return group

@@ -2,7 +2,7 @@
 
     /c/KEY/             the page around a canvas; it frames what is shown, and may hear what a person does there
     /c/KEY/ws           its socket: `reload`, A2UI, scripts to evaluate; and back what was done
-    /p/INSIDE/...       what is framed: sandboxed, without an origin, told neither the key nor anything of the gateway;
+    /p/INSIDE/...       what is framed: sandboxed, without an origin, without the key or anything of the gateway;
                         and a preview that was deployed, by itself
     /s/NAME             our own scripts and styles
     /__openclaw__/a2ui/ the renderer of A2UI alone, for nodes that push messages to it themselves

@@ -53,7 +53,7 @@ log = logging.getLogger("toolcrib")
 
 POLICY_VIOLATION, PROTOCOL_ERROR, GOING_AWAY, FAILED = 1008, 1002, 1012, 1011
 _MAX_IN_FLIGHT = 64
-_IDLE_BYTES = 65_536  # that wait for a client at most before it is told less
+_IDLE_BYTES = 65_536  # that wait for a client at most before events are dropped
 _DRAIN_SECONDS = 10.0  # in which a client has to read what it was sent, before it is sent another long answer
 _DROPPABLE = frozenset({"tick", "presence", "health"})
 
@@ -127,12 +127,12 @@ class Connection:
                 self._serving.cancel()
 
     def send_event(self, event: GatewayEvent) -> None:
-        """Tell it, and nobody else, of an event."""
+        """Send an event to this connection alone."""
         self._seq += 1
         self._push(write_event(event.event, event.payload, self._seq))
 
     def tell(self, event: GatewayEvent) -> None:
-        """Tell it of an event, where that is for it."""
+        """Send an event, where this client may see it."""
         principal = self.principal
         if principal is None or not self._is_greeted or not self._may_hear(principal, event):
             return

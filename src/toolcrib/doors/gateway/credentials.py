@@ -92,7 +92,7 @@ class Credentials:
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list, repr=False)
 
     def on_revoked(self, listener: Callable[[Collection[str]], None]) -> None:
-        """Have `listener` told the ids of those whose secret no longer counts."""
+        """Call `listener` with the ids whose secret is void."""
         self._listeners.append(listener)
 
     def replace_secret(self, mode: Mode, secret: str) -> None:

@@ -70,7 +70,7 @@ class HttpError(Exception):
         self.status, self.kind, self._more = status, kind, more
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the client is told."""
+        """Return the error as JSON."""
         error = {"type": self.kind, "message": str(self), "code": self.kind, "param": None}
         return {"ok": False, "error": error, **self._more}
 

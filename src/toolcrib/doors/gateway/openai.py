@@ -1,9 +1,9 @@
 """The gateway as a model behind OpenAI's interface: chat completions and responses, streamed or not.
 
 Every request is a turn of the crib, with its tools and under its gate. The functions of the request are tools of that
-turn, which the client runs: it is told of all calls that wait, and its next request brings their results. `user`, a
-header or the response before name the session; without one each request has a session of its own, and what was said
-before stands in it as the client tells it.
+turn, which the client runs: it gets all calls that wait, and its next request brings their results. `user`, a
+header or the response before name the session; without one each request has a session of its own, and the earlier
+messages stand in it as the client sends them.
 """
 
 import asyncio
@@ -333,7 +333,7 @@ def _refuse_unsupported(body: Mapping[str, Any]) -> None:
 
 
 def _read_messages(messages: Iterable[Any]) -> ChatInput:
-    """Return what is said: now is all behind the last reply."""
+    """Return the input of a turn: all messages after the last reply, with those before it as context."""
     chat_input, now = ChatInput(), list[dict[str, Any]]()
     for message in messages:
         role = message.get("role") if isinstance(message, dict) else None

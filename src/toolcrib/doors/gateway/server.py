@@ -121,8 +121,8 @@ class GatewayServer:
     # the process
 
     async def serve(self, at: socket.socket, **patience: Any) -> None:
-        """Serve until this is cancelled; then everybody is told, and what runs has a few seconds to end by itself."""
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it tells addresses with all that is in them
+        """Serve until this is cancelled; then clients get `shutdown`, and runs have a few seconds to end."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it logs whole addresses
         async with self.live():
             self._canvas_host = canvas_host = CanvasHost(self.crib.canvases, at.getsockname()[:2])
             serving = listener.serve_app(
@@ -215,7 +215,7 @@ class GatewayServer:
             self._traffic.clear()
 
     def reload(self) -> None:
-        """Read the configuration again; one that cannot be used changes nothing, and the owner is told."""
+        """Reload the configuration; one that cannot be used changes nothing, and the owner gets an event."""
         try:
             self.crib.settings.reload()
         except CribError as error:

@@ -253,7 +253,7 @@ class BeltServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return what a client is told first, also by transports that do not ask for it: the list may change."""
+        """Return what a client reads first, also over transports that do not ask for it: the list may change."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
@@ -285,7 +285,7 @@ class BeltServer(Server[Any]):
         return {"resultType": "complete", **wire.encode_result(result, tool.output if tool else None)}
 
     async def _remember_client(self, ctx: Context, params: NotificationParams) -> None:
-        """Remember a client that has to be told of changes; those of newer protocols ask for that themselves."""
+        """Remember a client that wants to hear of changes; those of newer protocols subscribe themselves."""
         connection = ctx.session._connection  # noqa: SLF001  the SDK has no other way to hear that a client is gone
         if connection not in self._connections:
             self._connections.add(connection)
@@ -295,7 +295,7 @@ class BeltServer(Server[Any]):
             connection.exit_stack.callback(self.versions.pop, session, None)
 
     async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
-        """Remember whether a client wants to read in its log how its calls go; that is said at the level `info`."""
+        """Remember whether a client wants the progress of its calls in its log; that comes at the level `info`."""
         connection = ctx.session._connection  # noqa: SLF001  likewise
         if params.level in ("debug", "info"):
             self._logged.add(connection)
@@ -305,7 +305,7 @@ class BeltServer(Server[Any]):
         return EmptyResult()
 
     async def _run(self, belt: Belt, ctx: Context, params: CallToolRequestParams) -> Result:
-        """Make a call; a client that wants to know how far it is, is told, all of it before the result."""
+        """Make a call; a client that wants progress gets all of it before the result."""
         progress = ProgressSender(self._sender(ctx, params.name))
         try:
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -319,7 +319,7 @@ class BeltServer(Server[Any]):
         return result
 
     def _sender(self, ctx: Context, tool: str) -> _Send:
-        """Return what tells a client how far a call is: as progress if it asked for that, else in its log."""
+        """Return what sends a client the progress of a call: as progress if it asked for that, else in its log."""
         is_logged = ctx.session._connection in self._logged  # noqa: SLF001  likewise
         if not is_logged or "progress_token" in (ctx.meta or {}):
             return ctx.session.report_progress

@@ -51,7 +51,7 @@ def command(anew: bool, plain: bool, headed: bool, **options: Unpack[CallerOptio
     """Talk at the terminal, with the tools you may use.
 
     It goes on with the latest chat of the agent in this folder. Without a model's key the offline model answers, which
-    knows six verbs. `/help` shows what can be said to the chat itself.
+    knows six verbs. `/help` lists the commands of the chat itself.
     """
     if anew and options["session"]:
         raise CribError("--new and --session both say which session it is; leave one of them out")

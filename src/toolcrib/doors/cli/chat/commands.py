@@ -1,4 +1,4 @@
-"""What can be said to the chat itself: lines that begin with a slash."""
+"""The commands of the chat itself: lines that begin with a slash."""
 
 import asyncio
 import os
@@ -173,7 +173,7 @@ class ChatCommands:
             return "switched"
         self._screen.say(f"This is the session {chat.session}.")
         if status is None:
-            self._screen.say("Nothing was said in it yet.", "dim")
+            self._screen.say("It has no messages yet.", "dim")
             return None
         cost = f", ${status['cost']:.4f}" if status["cost"] else ""
         tokens = f"{status['input'] + status['output']:,} tokens{cost}"

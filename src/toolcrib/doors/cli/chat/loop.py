@@ -34,7 +34,7 @@ Surface = PromptTerminal | PlainTerminal
 
 _TICK_SECONDS = 0.5
 _FAREWELLS = frozenset({"exit", "quit", "exit()", "quit()", ":q", "logout"})  # as people leave other programs
-_RECAP_LINES = 4  # lines of what was said last
+_RECAP_LINES = 4  # lines of the last message
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 

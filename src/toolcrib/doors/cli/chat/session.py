@@ -175,7 +175,7 @@ class ChatSession:
         return ":".join(filter(None, (who["provider"], who["model"])))
 
     async def verdicts(self, tool: str = "") -> dict[str, Any]:
-        """Return what is said of every tool of this caller with that model, or of one of them, layer by layer."""
+        """Return the verdict on every tool of this caller with that model, or on one of them, layer by layer."""
         where = {"sessionKey": self.session, "model": self._model or ""}
         report: dict[str, Any] = await (
             self.ask("tools.explain", {**where, "tool": tool}) if tool else self.ask("tools.list", where)

@@ -80,7 +80,7 @@ class PromptTerminal:
             style=_STYLES,
             include_default_pygments_style=False,
             color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
-            refresh_interval=1.0,  # seconds that a call takes are told by the second
+            refresh_interval=1.0,  # the seconds of a running call are shown
         )
         self._answer: asyncio.Future[str] | None = None
         self._meant: asyncio.Future[str] | None = None  # the question that stood there when Enter was pressed
@@ -317,7 +317,7 @@ class PlainTerminal:
             sys.stdout.flush()
 
     def refresh(self) -> None:
-        """What goes on is told in lines, when it is worth one."""
+        """Do nothing: progress is printed as lines of its own."""
 
     def close(self) -> None:
         """Let go of the terminal."""
