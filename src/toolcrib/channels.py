@@ -1,4 +1,4 @@
-"""What a plugin's channel is made of: the port, what is heard and said, and what a gateway hands on."""
+"""What a plugin's channel is made of: the port, its messages and posts, and what a gateway hands on."""
 
 from typing import TYPE_CHECKING
 

@@ -73,8 +73,8 @@ class GatewayClient:
     ) -> dict[str, Any]:
         """Call a tool, through the same gate as a model's call; return its result and the verdict."""
         params = {"tool": tool, "args": dict(args or {}), "sessionKey": session, "dryRun": dry_run}
-        told: dict[str, Any] = await self._link.ask("tools.call", params)
-        return told
+        answer: dict[str, Any] = await self._link.ask("tools.call", params)
+        return answer
 
     async def say(
         self, message: str, *, session: str = "main", on_event: Callable[[dict[str, Any]], object] = bool, **how: Any
@@ -84,8 +84,8 @@ class GatewayClient:
         `on_event` hears what happens meanwhile, each event once. `how` is what else `chat.send` takes, like `agentId`.
         """
         params = {"message": message, "sessionKey": session, "idempotencyKey": secrets.token_hex(12), "plain": True}
-        told, event = await self._link.ask("chat.send", {**params, **how}), dict[str, Any]()
-        async for event in self.follow(told["runId"], session=session):
+        accepted, event = await self._link.ask("chat.send", {**params, **how}), dict[str, Any]()
+        async for event in self.follow(accepted["runId"], session=session):
             on_event(event)
         if event["reason"] != "done":
             raise CribError(event["sentence"] or event["reason"])
@@ -119,10 +119,10 @@ class GatewayClient:
 
     async def _hear(self) -> None:
         """Start what is called, stop what nobody waits for, and offer again over a new connection."""
-        async for event, told in self._link.events():
-            if event == "tool.call" and (tool := self._offers.get(told["offerId"], ({}, {}))[1].get(told["tool"])):
-                self._start(told["callId"], self._answer(tool, told))
-            elif event == "tool.cancel" and (task := self._tasks.get(told["callId"])):
+        async for event, call in self._link.events():
+            if event == "tool.call" and (tool := self._offers.get(call["offerId"], ({}, {}))[1].get(call["tool"])):
+                self._start(call["callId"], self._answer(tool, call))
+            elif event == "tool.cancel" and (task := self._tasks.get(call["callId"])):
                 task.cancel()
             elif event == "reconnected":
                 for key, (params, _) in self._offers.items():
@@ -134,12 +134,12 @@ class GatewayClient:
         except CribError as error:
             log.warning("what was offered in %s is offered no longer: %s", params["sessionKey"], error)
 
-    async def _answer(self, tool: Tool, told: Mapping[str, Any]) -> None:
-        """Run a function of this program for a call that the gateway permitted, and tell what came of it."""
+    async def _answer(self, tool: Tool, request: Mapping[str, Any]) -> None:
+        """Run a function of this program for a call that the gateway permitted, and send its result."""
         course = CallState()
         try:
-            args = tool.check(told["args"])
-            call, caller = Call(told["callId"], tool.name, args), Caller(session=told["sessionKey"])
+            args = tool.check(request["args"])
+            call, caller = Call(request["callId"], tool.name, args), Caller(session=request["sessionKey"])
             made = await tool.run(Ctx(call, caller, course, Ports(later=self._leave_pending)), args)
             if course.handle and made.status == "pending":
                 return
@@ -148,17 +148,17 @@ class GatewayClient:
         except ToolError as error:
             answer = {"error": str(error)}
         except Exception as error:
-            log.exception("%s failed in call %s", tool.name, told["callId"])
+            log.exception("%s failed in call %s", tool.name, request["callId"])
             answer = {"error": f"{tool.name} failed unexpectedly ({type(error).__name__})"}
         if len(orjson.dumps(answer)) > _MAX_ANSWER_BYTES:
             answer = {"error": f"what {tool.name} gave back is larger than {_MAX_ANSWER_BYTES:,} bytes; ask for less"}
-        with contextlib.suppress(CribError):  # the gateway has told the model already that we had gone
+        with contextlib.suppress(CribError):  # the gateway has failed the call already
             if course.handle:  # it was left pending, and is not
                 content = answer.get("error") or answer["result"]["content"]
                 is_error = "error" in answer or answer["result"]["status"] == "error"
                 await self._link.ask(_COMPLETE, {"handle": course.handle, "content": content, "isError": is_error})
             else:
-                await self._link.ask("tools.answer", {"callId": told["callId"], **answer})
+                await self._link.ask("tools.answer", {"callId": request["callId"], **answer})
 
     async def _leave_pending(self, ctx: Ctx, handle: str, seconds: float) -> str:
         params = {"callId": ctx.call.id, "later": handle, "seconds": seconds}
@@ -171,11 +171,11 @@ class GatewayClient:
         call was made for and the owner. `session` is where it was made, where several wait under one handle.
         """
         made = result_from(result)
-        said = {"handle": handle, "content": made.to_json()["content"], "isError": made.status == "error"}
-        said |= {"structured": made.details} if isinstance(made.details, dict) else {}
-        key = secrets.token_hex(12)
-        told: dict[str, Any] = await self._link.ask(_COMPLETE, {**said, "sessionKey": session, "idempotencyKey": key})
-        return told
+        fields = {"handle": handle, "content": made.to_json()["content"], "isError": made.status == "error"}
+        fields |= {"structured": made.details} if isinstance(made.details, dict) else {}
+        fields |= {"sessionKey": session, "idempotencyKey": secrets.token_hex(12)}
+        answer: dict[str, Any] = await self._link.ask(_COMPLETE, fields)
+        return answer
 
     @property
     def is_connected(self) -> bool:
@@ -183,7 +183,7 @@ class GatewayClient:
         return self._link.is_connected
 
     def events(self) -> AsyncIterator[tuple[str, Any]]:
-        """Yield what happens from now on: the name of an event, and what is told of it."""
+        """Yield the events from now on: the name and the payload of each."""
         return self._link.events()
 
 

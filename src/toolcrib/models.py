@@ -1,7 +1,7 @@
 """Models: the port that one of your own implements, and tools and conversations as each provider spells them.
 
 declare(tool, "gemini")      # the JSON that provider takes
-losses(tool, "gemini")       # what it cannot be told
+losses(tool, "gemini")       # what it cannot express
 openai.request(messages, tools, Target(api="openai"))
 """
 
