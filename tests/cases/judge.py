@@ -1,6 +1,5 @@
 """One case, judged: same, different on purpose, later, noted, new or failing."""
 
-import gc
 import os
 import resource
 import signal
@@ -42,7 +41,8 @@ WORK_SECONDS = 60.0  # of a processor, for what takes ten at most
 CASE_SECONDS = 600.0  # by the clock, for what waits: on a busy machine a minute of work takes many
 PROCESSES = min((os.cpu_count() or 1) * 3 // 2 + 1, 4)
 _MANY, _CHUNK = 200, 10
-_TIMED = "attacks/resources"
+# what is measured by the clock goes one after another; and what shares a process with an internet starts one
+_IN_A_ROW = ("attacks/resources", "attacks/ssrf")
 
 Verdict = Literal["same", "different", "later", "noted", "new", "failing"]
 Settling = Literal["", "approve", "drop"]
@@ -238,19 +238,17 @@ def run(cases: Sequence[Case], known: Known, find: Find = find_adapter, processe
 
 def side_by_side(cases: Sequence[Case], look: Callable[[Case], Finding], processes: int) -> list[Finding]:
     """Judge cases in processes; one that ends its process fails, and no other."""
-    # what is measured by the clock goes one after another and first; the others share what is left of the machine
-    timed = [at for at, case in enumerate(cases) if case.file == _TIMED]
-    others = [at for at, case in enumerate(cases) if case.file != _TIMED]
-    chunks = [timed, *(others[at : at + _CHUNK] for at in range(0, len(others), _CHUNK))]
+    others = [at for at, case in enumerate(cases) if case.file not in _IN_A_ROW]
+    others.sort(key=lambda at: not cases[at].file.startswith("attacks/"))  # what takes long is not left to the end
+    chunks = [[at for at, case in enumerate(cases) if case.file == file] for file in _IN_A_ROW]
+    chunks += [others[at : at + _CHUNK] for at in range(0, len(others), _CHUNK)]
     for file in {case.file for case in cases}:
         _modules(file)  # imported once, and there in every process
 
     def dead(at: int, status: int | None) -> Finding:
         return Finding(cases[at], "failing", f"the process that ran it ended with {status}")
 
-    gc.freeze()  # the rows that measure what is held collect all the rest, many hundred times
     found = in_processes(lambda at: look(cases[at]), list(filter(None, chunks)), processes, dead)
-    gc.unfreeze()
     return [found[at] for at in range(len(cases))]
 
 
