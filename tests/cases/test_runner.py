@@ -64,18 +64,16 @@ def case_of(expected: Any, args: Any = None) -> Case:
     return Case(file="f", fn="x", id="x-1", args=args, expected=expected, body={})
 
 
-def test_a_case_that_comes_out_otherwise_fails_and_is_shown(tmp_path: Path) -> None:
-    code, text = run(world(tmp_path, doubling(12)), find=find(lambda args: min(2 * args["n"], 20)))
-    assert code == 1
-    assert 'new: f:double:d-11: the values differ\n  args      {"n": 11}' in text
-    assert '  expected  {"ok": true, "result": 22}\n  ours      {"ours": 20}' in text
-
-
 def test_a_crash_fails_only_its_case(tmp_path: Path) -> None:
     code, text = run(world(tmp_path, doubling(2)), find=find(lambda args: 0 // args["n"]))
     assert code == 1
     assert counts(text) == [0, 0, 0, 0, 1, 1]
     assert "d-0: crashed: ZeroDivisionError" in text
+
+
+def attack(file: str, kind: str, **parts: Any) -> Case:
+    body = {"id": "x", "class": kind, "setup": {}, "input": {}, "must": {}, **parts}
+    return Case(file=file, fn=kind, id="x", args=body["input"], expected=body["must"], body=body)
 
 
 def counts(text: str, line: int = 1) -> list[int]:
@@ -92,6 +90,7 @@ def test_an_approved_difference_is_one_until_our_answer_changes(tmp_path: Path) 
     code, text = run(folders)
     assert (code, counts(text)) == (1, [8, 0, 0, 0, 2, 0])
     assert 'new: f:double:d-1: the values differ\n  args      {"n": 1}' in text
+    assert '  expected  {"ok": true, "result": -1}\n  ours      {"ours": 2}' in text
     assert f'approved: f:double:d-1: {WHY}\n  -{{}}\n  +{{\n  + "ours": 2\n  +}}' in approve(folders)
     code, text = run(folders, "--verbose")
     assert (code, counts(text)) == (0, [8, 2, 0, 0, 0, 0])
@@ -278,18 +277,14 @@ def test_attacks_are_judged_with_their_profiles(tmp_path: Path) -> None:
     assert "failing: attacks/a:size:a-5: too long" in text
 
 
-def test_an_attack_on_what_is_built_is_no_promise(tmp_path: Path) -> None:
-    later = '[[later]]\nfile = "attacks/a"\nfn = ["size"]\nstep = 7\nbecause = "not yet"\n'
-    attacks = [{"id": "a-1", "class": "size", "input": {}, "must": {}}]
-    folders = world(tmp_path, doubling(1), attacks=attacks, later=later)
-    assert run(folders, "--file", "attacks/a", find=lambda case: lambda case: LATER)[0] == 0
-    assert run(folders, "--file", "attacks/a", find=lambda case: lambda case: broken("let through"))[0] == 1
-
-
-def test_an_adapter_that_says_later_needs_a_promise(tmp_path: Path) -> None:
-    later = '[[later]]\nfile = "f"\nfn = ["double"]\nstep = 2\nbecause = "not yet"\n'
-    assert run(world(tmp_path / "a", doubling(1)), find=lambda case: lambda case: LATER)[0] == 1
-    assert run(world(tmp_path / "b", doubling(1), later=later), find=lambda case: lambda case: LATER)[0] == 0
+@pytest.mark.parametrize(
+    ("outcome", "promised", "verdict"),
+    [(LATER, True, "later"), (LATER, False, "failing"), (broken("let through"), True, "failing")],
+)
+def test_an_attack_on_what_is_built_is_no_promise(outcome: Any, verdict: str, *, promised: bool) -> None:
+    rows = [Later(file="attacks/ssrf", fn=["dns"], step=7, because="not yet")]
+    known = Known(rows=Rows(later=rows if promised else ()))
+    assert judge(attack("attacks/ssrf", "dns"), known, lambda _: lambda _: outcome).verdict == verdict
 
 
 def test_file_and_function_choose_cases(tmp_path: Path) -> None:
@@ -424,11 +419,6 @@ def recorded_case(**more: Any) -> Case:
     return Case(
         file="openclaw-read-tool", fn=body["fn"], id="x", args=body["args"], expected=body["expected"], body=body
     )
-
-
-def attack(file: str, kind: str, **parts: Any) -> Case:
-    body = {"id": "x", "class": kind, "setup": {}, "input": {}, "must": {}, **parts}
-    return Case(file=file, fn=kind, id="x", args=body["input"], expected=body["must"], body=body)
 
 
 @pytest.mark.parametrize(
