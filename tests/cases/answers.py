@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,10 @@ def _line(value: Any) -> str:
 
 def diff(was: Answer, now: Answer) -> Iterator[str]:
     """Yield the lines in which two answers differ, in ASCII; nothing of a difference is cut."""
-    lines = unified_diff(_lines_of(was), _lines_of(now), "approved", "ours", n=1, lineterm="")
-    return (line for line in lines if not line.startswith(("---", "+++", "@@")))
+    lines = unified_diff(_lines_of(was), _lines_of(now), n=1, lineterm="")
+    return (line for line in islice(lines, 2, None) if not line.startswith("@@"))
 
 
 def _lines_of(answer: Answer) -> list[str]:
-    text = json.dumps(answer, indent=1, sort_keys=True).replace("\\n", "\\n\n")
+    text = json.dumps(answer, indent=1, sort_keys=True, default=repr).replace("\\n", "\\n\n")
     return [line[at : at + _WIDTH] for line in text.splitlines() for at in range(0, len(line), _WIDTH)]

@@ -49,8 +49,9 @@ def describe(finding: Finding) -> list[str]:
         f"  expected  {shorten(case.expected)}",
         f"  ours      {shorten(finding.ours)}",
     ]
-    if finding.approved and finding.ours:
-        told += [f"  {line}" for line in diff(finding.approved.answer, finding.ours)]
+    was = finding.approved.answer if finding.approved else {"ours": finding.theirs} if finding.theirs else None
+    if was and finding.ours:
+        told += [f"  {line}" for line in diff(was, finding.ours)]
     return told
 
 

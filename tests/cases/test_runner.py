@@ -16,6 +16,7 @@ import pytest
 
 from tests.attacks import ssrf
 from tests.cases.__main__ import main
+from tests.cases.answers import diff
 from tests.cases.judge import Find, Finding, Known, judge, read, recorded, side_by_side
 from tests.cases.judge import run as judge_all
 from tests.cases.load import Case, Folders, folders_from_environment, load
@@ -90,7 +91,7 @@ def test_an_approved_difference_is_one_until_our_answer_changes(tmp_path: Path) 
     code, text = run(folders)
     assert (code, counts(text)) == (1, [8, 0, 0, 0, 2, 0])
     assert 'new: f:double:d-1: the values differ\n  args      {"n": 1}' in text
-    assert '  expected  {"ok": true, "result": -1}\n  ours      {"ours": 2}' in text
+    assert '"result": -1}\n  ours      {"ours": 2}\n   {\n  - "ours": -1\n  + "ours": 2' in text
     assert f'approved: f:double:d-1: {WHY}\n  -{{}}\n  +{{\n  + "ours": 2\n  +}}' in approve(folders)
     code, text = run(folders, "--verbose")
     assert (code, counts(text)) == (0, [8, 2, 0, 0, 0, 0])
@@ -99,6 +100,7 @@ def test_an_approved_difference_is_one_until_our_answer_changes(tmp_path: Path) 
     assert (code, counts(text)) == (1, [8, 1, 0, 0, 0, 1])
     assert "failing: f:double:d-1: ours is not the approved answer" in text
     assert '  - "ours": 2\n  + "ours": 3' in text
+    assert list(diff({"ours": "a\n--b"}, {"ours": "a\nc"}))[1:3] == ['---b"', '+c"']
 
 
 def test_a_difference_that_is_gone_fails_until_its_answer_is_dropped(tmp_path: Path) -> None:
