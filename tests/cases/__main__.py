@@ -45,8 +45,7 @@ def _approve(outcome: Run, known: Known, folders: Folders, reason: str, out: Tex
     approval = Approval(known.answers, reason)
     out.writelines(f"{line}\n" for line in approval.take(outcome.findings, outcome.without_case))
     approval.write(folders.answers)
-    if approval.left:
-        out.write(f"{approval.left} not approved\n")
+    out.write(f"{approval.changed} answers changed, {approval.left} cases not approved\n")
     return 1 if approval.left else 0
 
 

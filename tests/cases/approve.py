@@ -17,12 +17,14 @@ class Approval:
     def __init__(self, answers: Answers, reason: str) -> None:
         self._answers = dict(answers.approved)
         self._reason = reason
+        self.changed = 0
         self.left = 0  # what is wrong and stays so
 
     def take(self, findings: Sequence[Finding], without_case: Sequence[Key]) -> Iterator[str]:
         """Approve what can be; yield a line for everything that changes, and for everything that cannot."""
         for file, id_ in without_case:
             del self._answers[file, id_]
+            self.changed += 1
             yield f"dropped: {file}:{id_}: there is no such case"
         for finding in findings:
             if finding.settled_by:
@@ -32,21 +34,26 @@ class Approval:
                 yield f"not approved: {finding.case}: {ascii_text(finding.why)}"
 
     def _settle(self, finding: Finding) -> Iterator[str]:
-        case, ours = finding.case, finding.ours
-        was = self._answers.pop((case.file, case.id), None)
+        case, was = finding.case, self._answers.get((finding.case.file, finding.case.id))
+        because = was.because if was else self._reason_for(finding)
         if finding.settled_by == "drop":
+            del self._answers[case.file, case.id]
             yield f"dropped: {case}: it is as recorded now"
-            return
-        because = (
-            was.because if was else (NOTED,) if finding.verdict == "noted" else (self._reason,) if self._reason else ()
-        )
-        if not because or ours is None:
+        elif because and finding.ours is not None:
+            self._answers[case.file, case.id] = Approved(case.digest, finding.ours, because)
+            how = "approved, MILDER than recorded" if is_milder(finding) else "approved"
+            yield f"{how}: {case}: {'; '.join(because)}"
+            yield from (f"  {line}" for line in diff(was.answer if was else {}, finding.ours))
+        else:
             self.left += 1
             yield f"not approved: {case}: say why with --because 'G2: one sentence'"
             return
-        self._answers[case.file, case.id] = Approved(case.digest, ours, because)
-        yield f"{'approved, MILDER than recorded' if is_milder(finding) else 'approved'}: {case}: {'; '.join(because)}"
-        yield from (f"  {line}" for line in diff(was.answer if was else {}, ours))
+        self.changed += 1
+
+    def _reason_for(self, finding: Finding) -> tuple[str, ...]:
+        if finding.verdict == "noted":
+            return (NOTED,)
+        return (self._reason,) if self._reason else ()
 
     def write(self, folder: Path) -> None:
         """Write the answers back."""

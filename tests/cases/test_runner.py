@@ -126,11 +126,12 @@ def test_approving_tells_everything_and_writes_the_same_bytes_again(tmp_path: Pa
     approve(folders)
     path = folders.answers / "answers" / "f.json"
     written = path.read_bytes()
-    assert approve(folders) == ""
+    assert approve(folders) == "0 answers changed, 0 cases not approved\n"
     assert path.read_bytes() == written
     (folders.cases / "f.json").write_text(json.dumps(doubling(3, wrong=3)))
     assert "an answer is approved for f:d-3, and there is no such case" in run(folders)[1]
-    assert approve(folders) == "dropped: f:d-3: there is no such case\n"
+    gone = "dropped: f:d-3: there is no such case\n1 answers changed, 0 cases not approved\n"
+    assert approve(folders) == gone
 
 
 def test_an_answer_is_approved_for_one_row_and_not_for_another_of_its_id(tmp_path: Path) -> None:
