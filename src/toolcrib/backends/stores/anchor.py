@@ -7,14 +7,18 @@ opened later has to hold at least that. A crash before it is written leaves more
 
 import fcntl
 import hashlib
+import logging
 import os
 import threading
 import weakref
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from toolcrib.backends.files.stage import sync_folder
 from toolcrib.define.record import NOTHING
+
+log = logging.getLogger("toolcrib")
 
 _BYTES = 256  # written at once, and fewer than a disk writes whole
 
@@ -32,7 +36,7 @@ class Anchor:
 
     def __init__(self, store: Path) -> None:
         self.path = store.with_name(f"{store.name}-anchor")
-        self._fd, self._syncing = -1, threading.Thread()
+        self._file: _AnchorFile | None = None
 
     def read(self) -> AnchoredState | None:
         """Return what the file says; None when it is not there or was spoiled."""
@@ -43,11 +47,11 @@ class Anchor:
 
     def open(self) -> None:
         """Make the file ready to be written, before something depends on it."""
-        if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._let_go = weakref.finalize(self, os.close, self._fd)  # forgotten without a word, it leaves none open
-            if self._write(AnchoredState(0, 0, NOTHING)):
-                os.fsync(self._fd)
+        if self._file is None:
+            self._file = file = _AnchorFile(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._let_go = weakref.finalize(self, file.let_go)  # forgotten without a word, it leaves none open
+            if file.write(AnchoredState(0, 0, NOTHING)):
+                os.fsync(file.fd)
                 sync_folder(self.path.parent)
 
     def advance(self, state: AnchoredState) -> None:
@@ -55,33 +59,67 @@ class Anchor:
 
         So after a kill it is exact, and where the power goes it may be a commit behind.
         """
-        self._write(state)
-        if not self._syncing.is_alive():  # else it is synced with the next, or when it is closed
-            self._syncing = threading.Thread(target=self._sync, daemon=True)
-            self._syncing.start()
+        assert self._file is not None, "open it first"
+        self._file.write(state)
+        self._file.sync_soon()
 
-    def _sync(self) -> None:  # a method of its own, so that it stays in one place
-        os.fdatasync(self._fd)
+    def close(self) -> None:
+        if self._file is not None:
+            self._let_go()
+            self._file.wait_closed()
+        self._file = None
 
-    def _write(self, state: AnchoredState) -> bool:
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+class _AnchorFile:
+    """The open file, and the thread that syncs it: made once, since to make one takes longer than a commit."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._bell: SimpleQueue[bool] = SimpleQueue()  # whether to go on
+        self._has_rung = False
+        self._thread: threading.Thread | None = None
+
+    def sync_soon(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="toolcrib-anchor", daemon=True)
+            self._thread.start()
+        if not self._has_rung:  # else it is synced with that one
+            self._has_rung = True
+            self._bell.put(True)
+
+    def _work(self) -> None:
+        goes_on = True
+        while goes_on:
+            goes_on = self._bell.get()
+            self._has_rung = False
+            try:
+                os.fdatasync(self.fd)
+            except OSError:
+                log.exception("the anchor of a store could not be synced; it is tried again with the next commit")
+        os.close(self.fd)
+
+    def let_go(self) -> None:
+        """Close it once all is synced, in that thread, so that nobody waits."""
+        if self._thread is None:
+            os.close(self.fd)
+        else:
+            self._bell.put(False)
+
+    def wait_closed(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def write(self, state: AnchoredState) -> bool:
+        fcntl.flock(self.fd, fcntl.LOCK_EX)
         try:
-            there = _parse(os.pread(self._fd, _BYTES, 0))
+            there = _parse(os.pread(self.fd, _BYTES, 0))
             if there is not None and there.commits >= state.commits:
                 return False
             text = f"{state.commits} {state.rows} {state.hash}"
-            os.pwrite(self._fd, f"{text} {_sum(text)}".ljust(_BYTES - 1).encode() + b"\n", 0)
+            os.pwrite(self.fd, f"{text} {_sum(text)}".ljust(_BYTES - 1).encode() + b"\n", 0)
             return True
         finally:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        if self._syncing.ident is not None:
-            self._syncing.join()
-            os.fdatasync(self._fd)
-        if self._fd >= 0:
-            self._let_go()
-        self._fd, self._syncing = -1, threading.Thread()
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
 
 
 def _sum(text: str) -> str:
