@@ -1,4 +1,4 @@
-"""`python -m benchmarks [MEASURE] [--json] [--rounds N]`: exit 1 when a row is over its bar."""
+"""`python -m benchmarks [MEASURE ...] [--json] [--rounds N]`: exit 1 when a row is over its bar."""
 
 import argparse
 import json
@@ -54,11 +54,13 @@ MEASURES: Mapping[str, Measure] = {
 
 def main(arguments: Sequence[str], out: TextIO, measures: Mapping[str, Measure] = MEASURES) -> int:
     """Measure what was asked for, write it as a table or as JSON, and return the exit code."""
-    parser = _options(measures)
+    parser = _options()
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds} measures nothing; write 1 or more")
-    asked = [options.measure] if options.measure else list(measures)
+    if unknown := sorted(set(options.measures) - measures.keys()):
+        parser.error(f"there is no measure {', '.join(unknown)}; there are {', '.join(measures)}")
+    asked = options.measures or list(measures)
     measured = {name: measures[name](options.rounds) for name in asked}
     out.write(_document(measured, options.rounds) if options.json else table(measured))
     return 1 if any(row.over for rows in measured.values() for row in rows) else 0
@@ -116,9 +118,9 @@ def _document(measured: Mapping[str, Sequence[Row]], rounds: int) -> str:
     return json.dumps({"python": platform.python_version(), "rounds": rounds, "rows": rows}, indent=2) + "\n"
 
 
-def _options(measures: Mapping[str, Measure]) -> argparse.ArgumentParser:
+def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure speed against floors.")
-    parser.add_argument("measure", nargs="?", choices=list(measures), help="which one; all when none is named")
+    parser.add_argument("measures", nargs="*", metavar="MEASURE", help="which ones; all when none is named")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="repeats of which the median counts (5)")
     return parser

@@ -9,6 +9,7 @@ import asyncio
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,13 @@ NO_BOUNDS = Limits(turns=None, seconds=None, repeats=0)
 class Paced:
     """A script of so many calls; it notes when it was asked."""
 
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
+    def __init__(self, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.steps, self._clock = steps, clock
         self.stamps: list[float] = []
 
     def more(self) -> bool:
         """Note the time; return whether there is another call to ask for."""
-        self.stamps.append(time.perf_counter())
+        self.stamps.append(self._clock())
         return len(self.stamps) <= self.steps
 
     def answer(self, _: Request) -> Reply:
@@ -113,7 +114,7 @@ async def _measure(rounds: int) -> list[Row]:
     for _ in range(rounds):
         async with open_crib({}) as crib:
             await our_turn(crib, Paced(20))
-            mine, floor = Paced(STEPS), Paced(STEPS)
+            mine, floor = Paced(STEPS, time.process_time), Paced(STEPS, time.process_time)
             await our_turn(crib, mine)
             await bare_turn(floor)
         ours.append(mine.taken())
