@@ -44,25 +44,25 @@ class ArgumentJudgement:
 
     async def settle(self, ctx: Ctx, questions: list[Ask], record: Record, grounds: Grounds | None) -> None:
         """Write down who asks or denies, with what that follows from again; raise ToolError when somebody denies."""
-        said = self.verdict
-        if said is None:
+        verdict = self.verdict
+        if verdict is None:
             return
-        basis = Basis(said.rule or "", said.origin or "", grounds, self.describe(ctx))
-        if writing := record.write(Judged(ctx.call, "argument", said.decision, said.reason, basis)):
+        basis = Basis(verdict.rule or "", verdict.origin or "", grounds, self.describe(ctx))
+        if writing := record.write(Judged(ctx.call, "argument", verdict.decision, verdict.reason, basis)):
             await wait_to_end(writing)
-        if said.decision == "deny":
-            raise deny_call(said)
+        if verdict.decision == "deny":
+            raise deny_call(verdict)
         says = self.rules.list_says(self.values)
-        if all((each.reason, each.says) != (said.reason, says) for each in questions):
-            questions.append(Ask(said.reason, basis=basis, says=says))
+        if all((each.reason, each.says) != (verdict.reason, says) for each in questions):
+            questions.append(Ask(verdict.reason, basis=basis, says=says))
 
     def describe(self, ctx: Ctx) -> Mapping[str, Any]:
         """Return what was looked at, as JSON: with the rules, the verdict follows from it again."""
         declared = {"paths": self.rules.paths, "urls": self.rules.urls}
         places = {name: [key for key in keys if not key.startswith(ANY)] for name, keys in declared.items()}
         tool = self.verdict.tool if self.verdict else ctx.call.name
-        told = {"tool": tool, "caller": asdict(ctx.caller), "values": self.values, **places}
-        seen: Mapping[str, Any] = to_jsonable_python(told, fallback=str)
+        seen_values = {"tool": tool, "caller": asdict(ctx.caller), "values": self.values, **places}
+        seen: Mapping[str, Any] = to_jsonable_python(seen_values, fallback=str)
         return seen
 
     def confine(self, ctx: Ctx) -> Ctx:
@@ -83,9 +83,11 @@ class ArgumentJudgement:
 
     def _check(self, names: Iterable[str], place: str) -> None:
         """Refuse a place that the call could not have named; one that a human would be asked about was not shown."""
-        said = self.rules.judge({**self.values, **dict.fromkeys(names, place)})
-        if said is not None and (said.decision == "deny" or self.verdict is None or said.rule != self.verdict.rule):
-            raise deny_call(replace(said, decision="deny", reason=f"{place!r}: {said.reason}"))
+        verdict = self.rules.judge({**self.values, **dict.fromkeys(names, place)})
+        if verdict is not None and (
+            verdict.decision == "deny" or self.verdict is None or verdict.rule != self.verdict.rule
+        ):
+            raise deny_call(replace(verdict, decision="deny", reason=f"{place!r}: {verdict.reason}"))
 
 
 def _texts(value: Any) -> list[str]:
@@ -94,8 +96,8 @@ def _texts(value: Any) -> list[str]:
 
 def deny_call(verdict: Verdict) -> ToolError:
     """Return why a call is refused with its arguments; a model is told no rule."""
-    told = f"Refused: {verdict.tool} is not permitted with these arguments. Use others, or tell the user."
-    return ToolError(explain_sentence(verdict), code="denied", for_model=told)
+    refusal = f"Refused: {verdict.tool} is not permitted with these arguments. Use others, or tell the user."
+    return ToolError(explain_sentence(verdict), code="denied", for_model=refusal)
 
 
 async def judge_arguments(

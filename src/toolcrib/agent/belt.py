@@ -30,7 +30,7 @@ _BOUNDED: Mapping[bool, Any] = {False: "nowhere", True: "direct"}  # guests, as 
 
 def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: frozenset[str]) -> dict[str, Any]:
     """Serialise settings, tools and host as JSON, enough to run the gate again."""
-    told: dict[str, Any] = {
+    snapshot: dict[str, Any] = {
         "answers": True,  # from here on, what guards and humans say is on record, too
         "host": sorted(host),
         "settings": {
@@ -55,11 +55,11 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
         },
         "tools": [_tool(tool) for tool in catalog.tools.values()],
     }
-    if _WHOLE_PATH.search(json.dumps(told["settings"])):  # else it does not matter where the workspace lies
-        told["settings"]["roots"] = dict(settings.roots)
+    if _WHOLE_PATH.search(json.dumps(snapshot["settings"])):  # else it does not matter where the workspace lies
+        snapshot["settings"]["roots"] = dict(settings.roots)
     if settings.by_sender:
-        told["settings"]["bySender"] = {key: _section(lists) for key, lists in settings.by_sender.items()}
-    return told
+        snapshot["settings"]["bySender"] = {key: _section(lists) for key, lists in settings.by_sender.items()}
+    return snapshot
 
 
 def settings_from(snapshot: _Json) -> policy.PolicySettings:

@@ -308,14 +308,14 @@ def shortener(  # noqa: PLR0913  what a turn has, and all but four have a defaul
 
     `note` is shown the record of what goes, and keeps what must last.
     """
-    told = moments or Moments()
+    listeners = moments or Moments()
     hopeless = 0  # tokens of a history from which nothing could be taken
 
     async def shorten(history: History, force: bool) -> ShortHistory | None:
         nonlocal hopeless
         if not force and ((tokens := history.tokens) <= hopeless or not is_due(tokens, model.card.window)):
             return None
-        await told.tell("before_compaction", caller, messages=len(history), tokens=history.tokens)
+        await listeners.tell("before_compaction", caller, messages=len(history), tokens=history.tokens)
         shorter = await compact(history, model, force=force, retries=retries)
         if shorter is None:
             hopeless = history.tokens * 11 // 10
@@ -333,7 +333,7 @@ def shortener(  # noqa: PLR0913  what a turn has, and all but four have a defaul
         await journal.flush()
         after = shorter.history.tokens
         emit(Compacted(shorter.before, after))
-        await told.tell("after_compaction", caller, messages=len(shorter.history), tokens=after)
+        await listeners.tell("after_compaction", caller, messages=len(shorter.history), tokens=after)
         return shorter
 
     return shorten

@@ -59,12 +59,16 @@ class Declarations:
 
     def list_asked(self, message: str) -> tuple[str, ...]:
         """Return the tools that a user's words ask for: by name, or by a word that tells what they do."""
-        said, words = f" {' '.join(message.lower().split())} ", _list_telling_words(message)
+        sentence, words = f" {' '.join(message.lower().split())} ", _list_telling_words(message)
         return tuple(
             name
             for name, when in self.later.items()
             if when is _ASKED
-            and (name in said or name.replace("_", " ") in said or words & _list_telling_words(self._describe(name)))
+            and (
+                name in sentence
+                or name.replace("_", " ") in sentence
+                or words & _list_telling_words(self._describe(name))
+            )
         )
 
     def _describe(self, name: str) -> str:
@@ -104,8 +108,8 @@ def _is_named(belt: Selection, name: str) -> bool:
 
 
 def _score(tool: Tool, wanted: set[str]) -> int:
-    named, told = _list_words(tool.name), _list_words(tool.description)
-    return sum(3 * any(each.startswith(word) for each in named) + (word in told) for word in wanted)
+    named, described = _list_words(tool.name), _list_words(tool.description)
+    return sum(3 * any(each.startswith(word) for each in named) + (word in described) for word in wanted)
 
 
 def _list_words(text: str) -> set[str]:

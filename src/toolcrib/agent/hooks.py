@@ -85,13 +85,13 @@ def hook_failure(error: BaseException, deadline: Deadline) -> BaseException:
 
 
 def apply_guard(
-    guard: BoundHook, said: Any, tool: Tool, args: Mapping[str, Any], questions: list[Ask]
+    guard: BoundHook, word: Any, tool: Tool, args: Mapping[str, Any], questions: list[Ask]
 ) -> Mapping[str, Any]:
     """Return the arguments as a guard leaves them, checked again; what a human is to be asked joins the questions.
 
     Raises ToolError when it blocks. One that fails, hangs or says what is no word blocks too, unless it is optional.
     """
-    match said:
+    match word:
         case Rewrite(changed):
             if any(question.binding for question in questions):
                 how = "rewrote what a question is bound to already"
@@ -100,7 +100,7 @@ def apply_guard(
         case Allow():
             return args
         case Ask():
-            questions.append(said)
+            questions.append(word)
             return args
         case Block(reason):
             raise ToolError(reason or f"{tool.name} is blocked by {guard.name}", code="blocked")
@@ -109,31 +109,31 @@ def apply_guard(
         case LateError():
             how = "did not answer in time"
         case ToolError():
-            how = f"failed: {said}"
+            how = f"failed: {word}"
         case BaseException():
-            how = f"failed ({type(said).__name__})"
+            how = f"failed ({type(word).__name__})"
         case _:
-            how = f"said {type(said).__name__}, which is no Block, Rewrite or Ask"
-    cause = None if isinstance(said, ToolError) else _as_exception(said)  # that one has said all there is to know
+            how = f"said {type(word).__name__}, which is no Block, Rewrite or Ask"
+    cause = None if isinstance(word, ToolError) else _as_exception(word)  # that one has said all there is to know
     log.error("guard %s %s, before %s", guard.name, how, tool.name, exc_info=cause)
     if not guard.optional:
         raise ToolError(f"{guard.name} {how}, so {tool.name} was not run", code="blocked")
     return args
 
 
-def apply_observer(observer: BoundHook, said: Any, name: str, result: Result) -> Result:
+def apply_observer(observer: BoundHook, word: Any, name: str, result: Result) -> Result:
     """Return the result as an observer leaves it; one that fails or hangs changes nothing and is logged.
 
     An observer may call a success a failure. A failure stays one, whatever is made of its words.
     """
-    if isinstance(said, Result):
-        return said if result.status != "error" else said._replace(status="error")
-    log.error("observer %s of %s does not count", observer.name, name, exc_info=_as_exception(said))
+    if isinstance(word, Result):
+        return word if result.status != "error" else word._replace(status="error")
+    log.error("observer %s of %s does not count", observer.name, name, exc_info=_as_exception(word))
     return result
 
 
-def _as_exception(said: Any) -> BaseException | None:
-    return said if isinstance(said, BaseException) else None
+def _as_exception(word: Any) -> BaseException | None:
+    return word if isinstance(word, BaseException) else None
 
 
 def _as_async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -141,8 +141,8 @@ def _as_async(hook: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any
         return hook
 
     async def run_in_thread(*args: Any) -> Any:
-        said: Any | Awaitable[Any] = await in_thread(hook, *args)
-        return await said if inspect.isawaitable(said) else said
+        value: Any | Awaitable[Any] = await in_thread(hook, *args)
+        return await value if inspect.isawaitable(value) else value
 
     return run_in_thread
 
@@ -193,8 +193,8 @@ class Moments:
     async def apply(self, name: str, caller: Caller, **data: Any) -> Mapping[str, Any]:
         """Return the data as the hooks leave it; one that fails, or says what cannot be said here, changes nothing."""
         for hook in self._hooks.get(name, ()):
-            said = await self._call(hook, Moment(name=name, caller=caller, data={**data}))
-            for key, value in _select_understood(name, said).items():
+            changes = await self._call(hook, Moment(name=name, caller=caller, data={**data}))
+            for key, value in _select_understood(name, changes).items():
                 data[key] = f"{data[key]}\n\n{value}" if key in _JOINED and data.get(key) else value
         return data
 
@@ -205,8 +205,8 @@ class Moments:
         name = "tool_result_persist"
         for hook in self._hooks.get(name, ()):
             data = {"message": message, "toolName": call.name, "toolCallId": call.id}
-            said = await self._call(hook, Moment(name=name, caller=caller, data=data))
-            made = _select_understood(name, said).get("message", message)
+            changes = await self._call(hook, Moment(name=name, caller=caller, data=data))
+            made = _select_understood(name, changes).get("message", message)
             if why := _explain_misfit(made, message):
                 log.error("a hook of %s made another message of the answer to %s, which %s", name, call.id, why)
             else:
@@ -224,17 +224,17 @@ class Moments:
             return None
 
 
-def _select_understood(name: str, said: Any) -> dict[str, Any]:
+def _select_understood(name: str, changes: Any) -> dict[str, Any]:
     """Return what a hook may say at this moment; the rest is logged and left out."""
-    if said is None:
+    if changes is None:
         return {}
-    if not isinstance(said, Mapping):
-        log.error("a hook of %s said %s, which is no mapping; it goes on without", name, type(said).__name__)
+    if not isinstance(changes, Mapping):
+        log.error("a hook of %s said %s, which is no mapping; it goes on without", name, type(changes).__name__)
         return {}
     kinds = _SAYS.get(name, {})
-    understood = {key: value for key, value in said.items() if key in kinds and isinstance(value, kinds[key])}
-    for key in said.keys() - understood.keys():
-        if said[key] is not None:
+    understood = {key: value for key, value in changes.items() if key in kinds and isinstance(value, kinds[key])}
+    for key in changes.keys() - understood.keys():
+        if changes[key] is not None:
             log.error("a hook of %s said %r, which cannot be said there; it goes on without", name, key)
     return understood
 

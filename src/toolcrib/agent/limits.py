@@ -112,11 +112,11 @@ async def count_call(waiting: Awaitable[QuotaDecision], ctx: Ctx, name: str, rec
     """Wait for what quotas say of a call; raise ToolError, on record, when nothing is left of one."""
     word = await waiting
     if word.full:
-        said = Judged(ctx.call, "quota", "deny", word.reason, Basis(word.rule, word.origin))
-        if writing := record.write(said):
+        entry = Judged(ctx.call, "quota", "deny", word.reason, Basis(word.rule, word.origin))
+        if writing := record.write(entry):
             await wait_to_end(writing)
-        told = f"Refused: {word.reason}. Do not try again before; tell the user."
-        raise ToolError(f"{name} is over its quota: {word.reason}", code="quota", for_model=told)
+        refusal = f"Refused: {word.reason}. Do not try again before; tell the user."
+        raise ToolError(f"{name} is over its quota: {word.reason}", code="quota", for_model=refusal)
     if warn := ctx.course.warn:
         for sentence in word.warnings:
             warn(sentence)

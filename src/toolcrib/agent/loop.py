@@ -215,10 +215,10 @@ class Loop:
             if over := self.spent.over() or await self.charge(begins=self._reserved):
                 return over
             if heard := self._inbox.next_steering() or (self._inbox.next_following() if is_answered else None):
-                said = self._say(heard)
+                message = self._say(heard)
                 if not self.journal.is_settled:
                     await wait_to_end(self.journal.flush())
-                self._emit(Received(said))
+                self._emit(Received(message))
             replied = await self._ask_model()
             message = self._take_reply(replied)
             await self.charge(ends=self._reserved)  # its calls may wait for days, and others ask meanwhile

@@ -120,20 +120,20 @@ def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, s
 
 def complete_failure(result: Result, name: str, pipeline: CallPipeline, code: str = "failed") -> Result:
     """Return a failure that somebody else made in the same form; what was gathered stays in content and details."""
-    told = result.details
-    if not isinstance(told, Mapping):
-        told = {} if told is None else {"details": told}
+    details = result.details
+    if not isinstance(details, Mapping):
+        details = {} if details is None else {"details": details}
     # a mere status is no sentence
-    cleared = result._replace(details={key: each for key, each in told.items() if key != "status"})
+    cleared = result._replace(details={key: each for key, each in details.items() if key != "status"})
     if redact := pipeline.redact_errors or pipeline.redact:
         cleared = redact_result(cleared, redact)  # before anything is cut: half of a secret is not recognised
-    code = str(told.get("code") or ("timeout" if told.get("status") == "timeout" else code))
-    parts, said = result.content, told.get("error")
+    code = str(details.get("code") or ("timeout" if details.get("status") == "timeout" else code))
+    parts, error = result.content, details.get("error")
     # a mere sentence is bounded like one that was raised; what a body has in hand stays
-    is_sentence = len(parts) == 1 and isinstance(parts[0], Text) and parts[0].text == said
+    is_sentence = len(parts) == 1 and isinstance(parts[0], Text) and parts[0].text == error
     made = failure_result(name, reason(cleared) or "", code, pipeline, parts[0].source if is_sentence else None)
     content = made.content if is_sentence or not parts else parts
-    return result._replace(content=content, details={**told, **made.details}, status="error")
+    return result._replace(content=content, details={**details, **made.details}, status="error")
 
 
 def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
@@ -157,9 +157,9 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
             source = join_sources([*around, *ctx.course.sources]) or None
         else:
             words = f"{name} failed unexpectedly ({kind}); the operator's log has the details"
-    result, told = failure_result(name, words, code, pipeline, source), str(getattr(error, "for_model", ""))
+    result, for_model = failure_result(name, words, code, pipeline, source), str(getattr(error, "for_model", ""))
     # words from outside are fenced, and these would stand without a fence
-    return result if source or defuse(told) != told else result._replace(for_model=told)
+    return result if source or defuse(for_model) != for_model else result._replace(for_model=for_model)
 
 
 def tell_unrecorded(error: Exception, name: str, state: CallState, pipeline: CallPipeline) -> Result:

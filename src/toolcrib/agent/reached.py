@@ -62,21 +62,21 @@ class ReachedFiles:
             except ToolError:
                 continue  # the body says so
             if real not in self.asked_for[way] and not await self._ctx.ports.owns(real):
-                said = self._judge(way, real)
-                if said.decision != "allow":
-                    found[real] = self._explain(said, way, real)
+                verdict = self._judge(way, real)
+                if verdict.decision != "allow":
+                    found[real] = self._explain(verdict, way, real)
             self.asked_for[way].add(real)
         return found
 
     async def settle(self, questions: list[Ask], record: Record) -> None:
         """Write down who asks or denies; raise ToolError when somebody denies."""
-        for path, said in (await self.list_verdicts()).items():
-            if writing := record.write(Judged(self._ctx.call, "files", said.decision, said.reason)):
+        for path, verdict in (await self.list_verdicts()).items():
+            if writing := record.write(Judged(self._ctx.call, "files", verdict.decision, verdict.reason)):
                 await wait_to_end(writing)
-            if said.decision == "deny":
-                raise deny_call(said)
+            if verdict.decision == "deny":
+                raise deny_call(verdict)
             self.asks = True
-            questions.append(Ask(said.reason, says=self._list_says(said.rule or "", path)))
+            questions.append(Ask(verdict.reason, says=self._list_says(verdict.rule or "", path)))
 
     def confine(self, ctx: Ctx) -> Ctx:
         """Return the context for the body: what it comes to by path is judged, too."""
@@ -94,8 +94,8 @@ class ReachedFiles:
 
     def check(self, way: Way, path: str) -> None:
         """Refuse what the caller may not do with a file; one that a human would be asked about was not shown."""
-        if (said := self._judge(way, path)).decision != "allow":
-            raise deny_call(self._explain(said, way, path))
+        if (verdict := self._judge(way, path)).decision != "allow":
+            raise deny_call(self._explain(verdict, way, path))
 
     def _judge(self, way: Way, path: str) -> Verdict:
         """Return what the caller's rules say of a file, by the tool for it that they are mildest about."""
@@ -106,8 +106,8 @@ class ReachedFiles:
         if tool is None:
             return belt.verdicts.get(name) or Verdict(name, "deny", "owner", name, None, "there is none", None)
         rules = belt.rules_about and belt.rules_about(tool)
-        said = rules and rules.judge(rules.read({"path": path}, self._sources()))
-        return said or belt.verdicts[name]
+        verdict = rules and rules.judge(rules.read({"path": path}, self._sources()))
+        return verdict or belt.verdicts[name]
 
     def _list_says(self, name: str, path: str) -> tuple[Consent, ...]:
         """Return who may answer for each rule that asks about a file, by a tool for it."""
@@ -116,11 +116,11 @@ class ReachedFiles:
         rules = belt.rules_about and belt.rules_about(belt.tools[name])
         return (*every, *(rules.list_says(rules.read({"path": path}, self._sources())) if rules else ()))
 
-    def _explain(self, said: Verdict, way: Way, path: str) -> Verdict:
-        word = "asked about" if said.decision == "ask" else "denied"
-        why = f"to {way} it is {word} at the {said.layer} layer: {said.tool} is {said.reason}"
+    def _explain(self, verdict: Verdict, way: Way, path: str) -> Verdict:
+        word = "asked about" if verdict.decision == "ask" else "denied"
+        why = f"to {way} it is {word} at the {verdict.layer} layer: {verdict.tool} is {verdict.reason}"
         reason = f"{path!r} neither came nor was made in this person's own chats, and {why}"
-        return replace(said, tool=self._tool.name, layer="argument", rule=said.tool, reason=reason)
+        return replace(verdict, tool=self._tool.name, layer="argument", rule=verdict.tool, reason=reason)
 
 
 class _Files(JudgedWorkspace):

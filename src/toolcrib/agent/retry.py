@@ -34,7 +34,7 @@ class Retries:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-def ignore(told: object) -> None:
+def ignore(event: object) -> None:
     """Hear nothing: for what nobody watches."""
 
 
@@ -59,7 +59,7 @@ async def reply_to(request: Request, model: Model, emit: Callable[[Event], None]
 
 
 async def _ask_once(request: Request, model: Model, emit: Callable[[Event], None]) -> Replied:
-    said: list[str] = []
+    pieces: list[str] = []
     babble, replied = Babble(), None
     try:
         async with aclosing(model.reply(request)) as events:  # type: ignore[type-var]  # every model's is a generator
@@ -69,10 +69,10 @@ async def _ask_once(request: Request, model: Model, emit: Callable[[Event], None
                     break
                 emit(event)
                 if type(event) is TextDelta:
-                    said.append(event.text)
+                    pieces.append(event.text)
                     if babble.hears(event.text):
                         replied = _broken_reply(
-                            model, said, "the model said the same over and over, so its reply was broken off"
+                            model, pieces, "the model said the same over and over, so its reply was broken off"
                         )
                         break
     except AssertionError:  # of a model in a test: it is the test that has to hear of it
@@ -80,12 +80,12 @@ async def _ask_once(request: Request, model: Model, emit: Callable[[Event], None
     except Exception as error:
         log.exception("the model %s failed unexpectedly", model.card.name)
         why = f"{model.card.name} failed unexpectedly ({type(error).__name__}); the operator's log has the details"
-        return replied or _broken_reply(model, said, why)  # what fails while it lets go takes nothing back
-    return replied or _broken_reply(model, said, f"{model.card.name} ended its reply without saying how")
+        return replied or _broken_reply(model, pieces, why)  # what fails while it lets go takes nothing back
+    return replied or _broken_reply(model, pieces, f"{model.card.name} ended its reply without saying how")
 
 
-def _broken_reply(model: Model, said: list[str], error: str) -> Replied:
-    text = "".join(said)
+def _broken_reply(model: Model, pieces: list[str], error: str) -> Replied:
+    text = "".join(pieces)
     content = (Text(text),) if text else ()
     return Replied(Message(role="assistant", content=content, finish="error", by=model.card.name), error=error)
 
@@ -99,8 +99,8 @@ async def run_again(tool: Tool, run: Run, ctx: Ctx, args: Mapping[str, Any], rec
     for tried in count(1):
         try:
             result = await run(ctx, args)
-            told = result.details if result.status == "error" and isinstance(result.details, Mapping) else {}
-            code = told.get("code")
+            details = result.details if result.status == "error" and isinstance(result.details, Mapping) else {}
+            code = details.get("code")
             if tried > times or code not in codes:
                 return result
         except ToolError as error:

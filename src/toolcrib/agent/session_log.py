@@ -80,8 +80,8 @@ class Journal:
 
     def line_of(self, message: Message) -> str | None:
         """Return the line on the path that holds this very message."""
-        said = (line for line in reversed(self.path) if type(line.body) is Said and line.body.message is message)
-        return next((line.id for line in said), None)
+        lines = (line for line in reversed(self.path) if type(line.body) is Said and line.body.message is message)
+        return next((line.id for line in lines), None)
 
     def write(self, entry: RecordEntry, /) -> Awaitable[None] | None:
         """Take an entry of the record; a body waits until its start is kept, with all that led to it."""

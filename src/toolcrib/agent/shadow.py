@@ -69,5 +69,5 @@ async def _judge(
         judged = await judge_arguments(rules, tool, ctx, tool.check(ctx.call.args), sources)
     except ToolError:
         return verdict, {}  # the call fails, whatever rules say
-    said = judged.verdict
-    return (verdict, {}) if said is None or said.decision == verdict.decision else (said, judged.describe(ctx))
+    other = judged.verdict
+    return (verdict, {}) if other is None or other.decision == verdict.decision else (other, judged.describe(ctx))

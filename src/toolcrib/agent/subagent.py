@@ -96,17 +96,17 @@ class Completion:
 
     def _wrap(self, guard: BoundHook) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def hear(ctx: Ctx, args: Mapping[str, Any]) -> Rewrite | None:
-            said = await guard.run(ctx, args)
-            if said is None:
+            decision = await guard.run(ctx, args)
+            if decision is None:
                 return None
-            why = f"said {type(said).__name__}"
-            if isinstance(said, Rewrite):
+            why = f"said {type(decision).__name__}"
+            if isinstance(decision, Rewrite):
                 try:
-                    self.tool.check({**args, **said.args})
+                    self.tool.check({**args, **decision.args})
                 except ArgumentError as error:
                     why = f"rewrote it so that it does not fit ({error})"
                 else:
-                    return said
+                    return decision
             log.warning("guard %s %s about the end of %s, which counts all the same", guard.name, why, self._agent)
             return None
 
@@ -194,14 +194,14 @@ def agent_tool(agent: Agent) -> Tool:
 
 
 async def run_agent(
-    agent: Agent, setup: TurnSetup, start: str | History, told: RunListeners | None = None, grace: float = GRACE
+    agent: Agent, setup: TurnSetup, start: str | History, listeners: RunListeners | None = None, grace: float = GRACE
 ) -> Outcome:
     """Run an agent from its first message, or from where its log stands, to its end.
 
     It has one last reply when it would end without an answer. Cancelled, it leaves as cancelled, and has told before
     what it had.
     """
-    run = _Run(agent, setup, start, told or RunListeners())
+    run = _Run(agent, setup, start, listeners or RunListeners())
     try:
         return await run.run_agent(grace)
     except asyncio.CancelledError:
@@ -213,8 +213,8 @@ async def run_task(
     task: AgentTask, setup: TurnSetup, history: History, journal: Journal, emit: Callable[[Event], None]
 ) -> TurnFinished:
     """Let an agent work in a session of its own: its answer is what the turn says."""
-    told = RunListeners(emit=emit, journal=journal, inputs=plain_inputs(task.inputs))
-    outcome = await run_agent(task.agent, setup, history, told)
+    listeners = RunListeners(emit=emit, journal=journal, inputs=plain_inputs(task.inputs))
+    outcome = await run_agent(task.agent, setup, history, listeners)
     text, reason = words_of(task.agent, outcome), ending_of(outcome)
     if reason == "done" and setup.send is not None:
         text = await setup.send(text)
@@ -233,15 +233,15 @@ def plain_inputs(args: Mapping[str, Any]) -> dict[str, Any]:
 class _Run:
     """One run: its end, its journal and the loop it is in."""
 
-    def __init__(self, agent: Agent, setup: TurnSetup, start: str | History, told: RunListeners) -> None:
-        self.agent, self.told = agent, told
-        self.journal = told.journal or Journal(setup.pipeline.record)
+    def __init__(self, agent: Agent, setup: TurnSetup, start: str | History, listeners: RunListeners) -> None:
+        self.agent, self.listeners = agent, listeners
+        self.journal = listeners.journal or Journal(setup.pipeline.record)
         history = start if isinstance(start, History) else History([self._say(start)])
         if (above := current_turn()) is not None:
             history.outside.update(above.history.outside)  # what its parent has read may be in the query
         self.completion = Completion(agent)
         self.activity = Activity(
-            agent.name, told.tell, redact=setup.pipeline.redact or str, outside=lambda: self.loop.history.outside
+            agent.name, listeners.tell, redact=setup.pipeline.redact or str, outside=lambda: self.loop.history.outside
         )
         guards = self.completion.wrap_guards(setup.pipeline.guards, setup.belt)
         self.setup = replace(
@@ -260,7 +260,7 @@ class _Run:
         return message
 
     async def run_agent(self, grace: float) -> Outcome:
-        self.journal.add(Noted(WORKING, {"agent": self.agent.name, "inputs": dict(self.told.inputs)}))
+        self.journal.add(Noted(WORKING, {"agent": self.agent.name, "inputs": dict(self.listeners.inputs)}))
         end = await self.loop.run()
         ends, is_rescued = [end], False
         if self.completion.answer is None and _reason(end) != "error" and self.loop.spent.above_budget() is None:
@@ -294,15 +294,15 @@ class _Run:
         """Tell the parent what there is, for it will not be told otherwise."""
         outcome = self._outcome("aborted", "it was stopped before it was done", [])
         if outcome.gathered:
-            self.told.tell(Result(outcome.gathered, {"agent": self.agent.name, "reason": "aborted"}))
+            self.listeners.tell(Result(outcome.gathered, {"agent": self.agent.name, "reason": "aborted"}))
 
     async def _note(self, outcome: Outcome) -> None:
         """Write down how it ended; where that cannot be kept, the log says that it was cut off, and nothing false."""
-        if self.told.journal is None:
+        if self.listeners.journal is None:
             return
-        said = cut(words_of(self.agent, outcome), _NOTE_CHARS)
+        text = cut(words_of(self.agent, outcome), _NOTE_CHARS)
         end = ending_of(outcome)
-        self.journal.add(Noted(OUTCOME, {"reason": outcome.reason, "why": outcome.why, "end": end, "text": said}))
+        self.journal.add(Noted(OUTCOME, {"reason": outcome.reason, "why": outcome.why, "end": end, "text": text}))
         try:
             await self.journal.flush()
         except ToolError:
@@ -311,7 +311,7 @@ class _Run:
     def _hear(self, event: Event) -> None:
         self.activity.hear(event)
         if not isinstance(event, TurnFinished):  # of the loops: the end of the run is another
-            self.told.emit(event)
+            self.listeners.emit(event)
 
     def _outcome(self, reason: Reason, why: str, ends: Sequence[TurnFinished]) -> Outcome:
         answer, history = self.completion.answer, self.loop.history

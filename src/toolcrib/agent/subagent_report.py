@@ -148,8 +148,8 @@ _MARKS = {"running": "…", "ok": "✓", "error": "✗", "pending": "?"}
 def _line(step: _Json) -> str:
     if step["kind"] != "call":
         return f"- {step['text']}"
-    said = step.get("result") or step.get("progress") or ""
-    return f"- {_MARKS[step['status']]} {step['tool']} {step['args']}" + (f": {said}" if said else "")
+    text = step.get("result") or step.get("progress") or ""
+    return f"- {_MARKS[step['status']]} {step['tool']} {step['args']}" + (f": {text}" if text else "")
 
 
 _HANDED_IN: Mapping[str, str] = {
@@ -199,12 +199,12 @@ def gather(history: History, agent: str) -> Iterator[Text]:
         if not words or message.role == "user":
             continue
         source = join_sources(part.source for part in words if part.source) or None
-        said = "\n".join(part.text for part in words)
+        text = "\n".join(part.text for part in words)
         if message.role == "assistant" and len(texts) < _QUOTED_TEXTS:
-            texts.append(Text(cut(said, _TEXT_CHARS), _source(agent, history.outside)))
+            texts.append(Text(cut(text, _TEXT_CHARS), _source(agent, history.outside)))
         elif message.role == "tool" and len(results) < _QUOTED_TEXTS:
             name = names.get(message.call_id or "", "a tool")
-            result = Text(f"[{name}, {message.status}] {cut(said, _RESULT_CHARS)}", source)
+            result = Text(f"[{name}, {message.status}] {cut(text, _RESULT_CHARS)}", source)
             if drop_token(result) not in map(drop_token, results):
                 results.append(result)
     yield from reversed(texts)

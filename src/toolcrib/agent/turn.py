@@ -210,10 +210,10 @@ class Turns:
         words = join_text(message)
         await moments.tell("message_received", caller, content=words)
         if "before_agent_start" in moments:
-            said = await moments.apply("before_agent_start", caller, prompt=words, messages=messages)
-            if isinstance(other := said.get("systemPrompt"), str):
+            changes = await moments.apply("before_agent_start", caller, prompt=words, messages=messages)
+            if isinstance(other := changes.get("systemPrompt"), str):
                 system = other
-            if isinstance(context := said.get("prependContext"), str) and context.strip():
+            if isinstance(context := changes.get("prependContext"), str) and context.strip():
                 message = replace(message, content=(Text(f"{context}\n\n"), *message.content))
         return message, system
 
@@ -237,15 +237,15 @@ class Turns:
         if request.resumes and not found.waiting:
             raise ToolError("nothing in this session waits to go on", code="not_found")
         await journal.flush()
-        said = [line.body.message for line in found.path if isinstance(line.body, Said)]
-        found.history.outside.update(sources_of(said))
-        found.history.offered = dict.fromkeys(name for message in said for name in message.offers)
+        messages = [line.body.message for line in found.path if isinstance(line.body, Said)]
+        found.history.outside.update(sources_of(messages))
+        found.history.offered = dict.fromkeys(name for message in messages for name in message.offers)
         return _Session(found.history, journal.path, journal.count, found.model, found.waiting, pending)
 
     async def _apply_sending(self, caller: Caller, text: str) -> str:
         """Return the answer as the hooks let it go out; the session keeps what the model said."""
-        said = await self._moments.apply("message_sending", caller, content=text)
-        return "" if said.get("cancel") is True else str(said.get("content", text))
+        changes = await self._moments.apply("message_sending", caller, content=text)
+        return "" if changes.get("cancel") is True else str(changes.get("content", text))
 
     async def close(self) -> None:
         """Tell the hooks of every session that was open here that it is not any more."""
