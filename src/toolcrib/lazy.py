@@ -12,6 +12,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, FrozenInstanceError, asdict, field, fields, replace
 from functools import partial
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["asdict", "dataclass", "field", "fields", "regex", "replace"]
@@ -87,7 +88,13 @@ def _make_init(cls: type, *, frozen: bool) -> Callable[..., None]:
             continue
         if each.init:
             (by_name if each.kw_only else by_place).append(each.name + default)
-        lines.append(f"_set(self, {each.name!r}, {value})" if frozen else f"self.{each.name} = {value}")
+        if not frozen:
+            lines.append(f"self.{each.name} = {value}")
+        elif isinstance(slot := getattr(cls, each.name, None), MemberDescriptorType):  # faster by a third
+            names[f"_set_{each.name}"] = slot.__set__
+            lines.append(f"_set_{each.name}(self, {value})")
+        else:
+            lines.append(f"_set(self, {each.name!r}, {value})")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
