@@ -19,6 +19,7 @@ from toolcrib.define.names import canonical, nearest
 from toolcrib.lazy import regex
 
 from ._log import keep_log, state_folder
+from ._loop import run_loop
 from ._remote import find_answering
 
 if TYPE_CHECKING:  # a command that goes through a gateway loads nothing of this
@@ -252,7 +253,6 @@ def with_owner(
 
     The crib is that of the gateway, where one runs or is named, and one of our own otherwise; `here` it is about files.
     """
-    import asyncio  # noqa: PLC0415  a call over HTTP does without
 
     from toolcrib.define.caller import OWNER  # noqa: PLC0415
 
@@ -266,7 +266,7 @@ def with_owner(
         finally:
             await crib.close()
 
-    return asyncio.run(main())
+    return run_loop(main())
 
 
 def require_tool(text: str, names: Collection[str], rows: Iterable[Mapping[str, Any]] = ()) -> str:
@@ -342,7 +342,6 @@ def _parse_chain(text: str | None) -> tuple[str, ...]:
 
 def _session_model(key: str | None) -> str:
     """Return the model that a kept session was switched to, for its turns are answered by that; blank for none."""
-    import asyncio  # noqa: PLC0415  as above
 
     from toolcrib.app.stores import STATE_FILE, state_in  # noqa: PLC0415
 
@@ -357,7 +356,7 @@ def _session_model(key: str | None) -> str:
         finally:
             await state.close()
 
-    head = asyncio.run(find())
+    head = run_loop(find())
     return head.model if head else ""
 
 

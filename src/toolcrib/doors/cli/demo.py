@@ -20,6 +20,7 @@ from toolcrib.define.caller import OWNER
 from toolcrib.define.errors import CribError
 from toolcrib.define.event import ToolFinished, TurnFinished
 
+from ._loop import run_loop
 from ._options import CommandGroup, JsonOptions, is_attended, json_options, load_from_options, show_examples
 from ._turn import RunScreen
 
@@ -58,7 +59,7 @@ def landing(
         "workspace": {"root": str(folder)},
     }
     serves = (is_attended() and not options["as_json"]) if serve is None else serve
-    return asyncio.run(_build(config, folder, " ".join(words), model, as_json=options["as_json"], serves=serves))
+    return run_loop(_build(config, folder, " ".join(words), model, as_json=options["as_json"], serves=serves))
 
 
 async def _build(

@@ -36,6 +36,7 @@ from toolcrib.threads import in_thread
 from ._doctor_models import EVERY_TOOL, HealthCheck, HealthState, check_models
 from ._format import print_json
 from ._log import state_folder
+from ._loop import run_loop
 from ._options import JsonOptions, crib_from_options, json_options, show_examples
 from ._remote import TOKEN_FILE, is_answering, read_address
 
@@ -96,7 +97,7 @@ def command(reach: str | None, **options: Unpack[JsonOptions]) -> int:
     Takes a few seconds at most. Only servers on this machine are asked, and no key is sent; for --reach a name is
     looked up, and nobody is dialled. Leaves with 1 when something that is needed does not work.
     """
-    checks = asyncio.run(_examine(options, reach))
+    checks = run_loop(_examine(options, reach))
     failing = [check for check in checks if check.fails]
     if options["as_json"]:
         print_json({"checks": [check.to_json() for check in checks], "failing": len(failing)})

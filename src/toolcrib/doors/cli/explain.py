@@ -1,6 +1,5 @@
 """toolcrib explain: who may use which tool, and why."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
@@ -23,6 +22,7 @@ from toolcrib.services.toolbox import describe_tool
 
 from ._format import format_time, print_json, print_table
 from ._log import state_folder
+from ._loop import run_loop
 from ._options import (
     ABOUT_NOBODY,
     CallerOptions,
@@ -155,7 +155,7 @@ def _explain_far(
                 report = await gateway.ask("tools.explain", {**asked, "tool": name, **called})
             return {name: report[name] for name in _SHOWN if name in report}
 
-    return asyncio.run(ask(found.client()))
+    return run_loop(ask(found.client()))
 
 
 def _explain_here(
@@ -175,7 +175,7 @@ def _explain_here(
     only = None if tool is None else require_tool(tool, handle.verdicts, rows)
     doubts = route.list_doubts(only or "")
     asked = Asked(partial(_read_sources, options, caller), only or "", args, route.judge)
-    answer = asyncio.run(crib.standing.explain(handle, crib.loaded.policy, crib.way_out, asked))
+    answer = run_loop(crib.standing.explain(handle, crib.loaded.policy, crib.way_out, asked))
     extras: dict[str, Any] = {"uncertain": list(doubts)}
     answer |= route.tell_silence()
     extras["later"] = crib.models.later_for(handle.selection, caller).get(only or "")
@@ -184,7 +184,7 @@ def _explain_here(
         found = list(shadow.find_differences(caller, verdicts))
         if only and args is not None:
             trial = replace(handle, selection=shadow.belts.belt_for(caller, shadow.extra))
-            found = asyncio.run(_compare_calls((handle, trial), only, asked, crib.way_out))
+            found = run_loop(_compare_calls((handle, trial), only, asked, crib.way_out))
         extras["shadow"] = [asdict(other) for other in found]
         extras["shadowBeside"] = list(shadow.untried)
     return {**answer, **{name: value for name, value in extras.items() if value}}

@@ -22,6 +22,7 @@ from toolcrib.define.errors import CribError, NoAnswerError
 from . import EXIT_INTERRUPTED
 from ._format import print_json
 from ._log import keep_log, open_log, state_folder
+from ._loop import run_loop
 from ._options import (
     ConfigOptions,
     JsonOptions,
@@ -121,7 +122,7 @@ def uninstall(**options: Unpack[ConfigOptions]) -> None:
 def status(**options: Unpack[JsonOptions]) -> int:
     """Say whether a gateway runs, and how it stands. Leaves with 1 when none does."""
     try:
-        info = asyncio.run(_look(options))
+        info = run_loop(_look(options))
     except NoAnswerError as error:
         info = {"running": False, "why": str(error)}
     info["unit"] = str(unit_path()) if unit_path().exists() else None
@@ -153,7 +154,7 @@ def page(**options: Unpack[JsonOptions]) -> None:
                 f"{url} needs a token: name a file that holds it with --token-file, or set TOOLCRIB_TOKEN"
             )
         raise NoAnswerError("no gateway runs here; `toolcrib gateway` starts one")
-    code = asyncio.run(_ask_code(found))
+    code = run_loop(_ask_code(found))
     url = _page_url(found.url, code)
     shown = {"url": url, "expiresAtMs": code["expiresAtMs"]}
     print_json(shown) if options["as_json"] else click.echo(url)
@@ -216,7 +217,7 @@ def _start(options: ServeOptions, *, headed: bool) -> int:
     host = {"loopback": "127.0.0.1", "lan": "0.0.0.0"}.get(where, where)  # noqa: S104  it is asked for by name
     with contextlib.closing(listen_on(settings.port if port is None else port, host, "--port")) as at:
         folder, url = None if crib.config.workspace.root else Path.cwd(), _url_of(at)
-        status = asyncio.run(_serve(server, at, partial(write_address, url, file, folder), log_file))
+        status = run_loop(_serve(server, at, partial(write_address, url, file, folder), log_file))
     if status is None:
         same = ["--port", url.rpartition(":")[2]] if port == 0 else []  # who is connected comes back to where we were
         safe = [] if sys.flags.safe_path else ["-P"]  # what lies in the folder it runs in is no code of ours

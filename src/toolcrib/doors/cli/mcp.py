@@ -1,6 +1,5 @@
 """toolcrib mcp: your tools for MCP clients, other people's MCP servers, and a yes to what they declare anew."""
 
-import asyncio
 import difflib
 import os
 import sys
@@ -24,6 +23,7 @@ from toolcrib.policy.settings import PROFILES
 from toolcrib.services.mcp import ServerTools
 
 from ._format import flatten, print_json, print_table
+from ._loop import run_loop
 from ._options import (
     AskService,
     CallerOptions,
@@ -145,7 +145,7 @@ def _with_server_tools(options: ConfigOptions, talk: Callable[[ServerTools], Awa
         finally:
             await crib.close()
 
-    return asyncio.run(main())
+    return run_loop(main())
 
 
 def _choose(found: dict[str, Any], server: str, tool: str) -> list[dict[str, Any]]:
@@ -230,4 +230,4 @@ def serve(profile: str | None, http: int | None, ask: bool, **options: Unpack[Ca
             return replace(belt, selection=replace(belt.selection, tools=tools)) if refusal else belt
 
         serving = Serving(crib, find_belt, asks=ask)
-        return asyncio.run(serving.run(line, token))
+        return run_loop(serving.run(line, token))

@@ -14,6 +14,7 @@ from toolcrib.define.errors import CribError, NoAnswerError, RefusedByGatewayErr
 
 from . import EXIT_INTERRUPTED
 from ._log import state_folder
+from ._loop import run_loop
 from ._options import ConfigOptions, config_options, crib_from_options, is_attended, show_examples
 from ._remote import find_gateway
 from .approvals import ask_at_terminal
@@ -51,7 +52,7 @@ def command(gateway: str | None, code: str | None, token_file: str | None, **opt
     name = settings.name or platform.node()
     client = {"id": "node-host", "version": version("toolcrib"), "platform": platform.system().lower(), "mode": "node"}
     link = GatewayLink(url, token, client | {"displayName": name}, device=key, about=host.describe())
-    return asyncio.run(_serve(host, link, name))
+    return run_loop(_serve(host, link, name))
 
 
 def _find_gateway(

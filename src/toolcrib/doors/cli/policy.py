@@ -1,6 +1,5 @@
 """toolcrib policy: rules tried before they count; and toolcrib who: everybody that a file tells apart, and one tool."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, replace
@@ -29,6 +28,7 @@ from toolcrib.services.toolbox import describe_tool
 
 from ._format import print_json, print_table
 from ._log import state_folder
+from ._loop import run_loop
 from ._options import (
     CommandGroup,
     ConfigOptions,
@@ -114,7 +114,7 @@ def _list_recorded(crib: Crib) -> "Counter[tuple[Caller, str]]":
     if not path.exists():
         click.echo("toolcrib: nothing was recorded yet", err=True)
         return Counter()
-    calls = asyncio.run(audit_in(path, crib.loaded, only_looks=True).calls(most=_MAX_RECORDED))
+    calls = run_loop(audit_in(path, crib.loaded, only_looks=True).calls(most=_MAX_RECORDED))
     return Counter((Caller.from_json(each["caller"]), each["tool"]) for each in calls)
 
 

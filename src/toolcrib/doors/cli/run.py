@@ -23,6 +23,7 @@ from toolcrib.define.session import agent_from_key, check_key, to_agent
 from toolcrib.policy.resolve import mark_terminal_owner
 
 from . import EXIT_INTERRUPTED
+from ._loop import run_loop
 from ._options import (
     AskService,
     CallerOptions,
@@ -88,7 +89,7 @@ def command(
     try:
         # what a tool prints is not part of the answer
         with contextlib.redirect_stdout(sys.stderr):
-            return asyncio.run(_answer(talk, query, shows, attended=attended, last=last))
+            return run_loop(_answer(talk, query, shows, attended=attended, last=last))
     except asyncio.CancelledError:  # before the turn began
         raise KeyboardInterrupt from None
 

@@ -12,6 +12,7 @@ from toolcrib.define.display import escape
 from toolcrib.define.errors import ToolError
 
 from ._format import print_json, print_table
+from ._loop import run_loop
 from ._options import (
     CallerOptions,
     CommandGroup,
@@ -125,8 +126,6 @@ def _call_far(name: str, args: dict[str, Any], options: CallerOptions, *, attend
     if gateway is None or not attended:
         return gateway.invoke(name, args, session) if gateway else None
 
-    import asyncio  # noqa: PLC0415  as below
-
     from .approvals import RemoteApprovals, ask_at_terminal  # noqa: PLC0415
 
     async def call() -> dict[str, Any]:
@@ -134,7 +133,7 @@ def _call_far(name: str, args: dict[str, Any], options: CallerOptions, *, attend
             return await client.call(name, args, session=session)
 
     try:
-        return asyncio.run(call())
+        return run_loop(call())
     except ToolError as error:
         if error.code != "not_found":
             raise
@@ -173,4 +172,4 @@ def _call_here(name: str, args: dict[str, Any], options: CallerOptions, *, atten
         finally:
             await crib.close()
 
-    return asyncio.run(call())
+    return run_loop(call())

@@ -1,6 +1,5 @@
 """toolcrib chat: a talk at the terminal, with tools; kept, so that it can go on."""
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -12,6 +11,7 @@ import click
 from toolcrib.define.errors import CribError
 from toolcrib.doors.cli._format import Formatter, columns
 from toolcrib.doors.cli._log import state_folder
+from toolcrib.doors.cli._loop import run_loop
 from toolcrib.doors.cli._options import (
     CallerOptions,
     caller_options,
@@ -55,7 +55,7 @@ def command(anew: bool, plain: bool, headed: bool, **options: Unpack[CallerOptio
     """
     if anew and options["session"]:
         raise CribError("--new and --session both say which session it is; leave one of them out")
-    return asyncio.run(_run_chat(Talk(options, _TRIES, headed=headed), options["model"], anew=anew, plain=plain))
+    return run_loop(_run_chat(Talk(options, _TRIES, headed=headed), options["model"], anew=anew, plain=plain))
 
 
 async def _run_chat(talk: Talk, model: str | None, *, anew: bool, plain: bool) -> int:
