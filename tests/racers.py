@@ -3,13 +3,15 @@
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from . import prestarted
+
 SECONDS = 240  # for what takes a few: other tests run beside it
 
 
 def race(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]]) -> list[str]:
     """Start every command with its environment, let all go once all are ready, and return what each printed."""
     racers = [
-        subprocess.Popen(words, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        prestarted.Popen(words, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for words, env in commands
     ]
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import prestarted
 from toolcrib.backends.plugins import find_plugins
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -18,7 +19,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     """Run Python as a user would, with this source tree on its path and no configuration of the user's."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCRIB_")}
     env = {**inherited, "PYTHONPATH": os.pathsep.join(sys.path), "NO_COLOR": "1"}
-    return subprocess.run(
+    return prestarted.run(
         [sys.executable, *command], env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
     )
 

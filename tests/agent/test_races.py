@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 
 import toolcrib
 from toolcrib import Belt, Caller, Ctx, Result, tool
@@ -116,7 +117,7 @@ while True:  # RENAME_EXCHANGE: each is there at every moment
 
 @contextmanager
 def racing(root: Path) -> Iterator[None]:
-    racer = subprocess.Popen([sys.executable, "-c", RACER, str(root)], stdout=subprocess.PIPE, text=True)
+    racer = prestarted.Popen([sys.executable, "-c", RACER, str(root)], stdout=subprocess.PIPE, text=True)
     try:
         assert racer.stdout is not None
         assert racer.stdout.readline() == "ready\n"

@@ -3,13 +3,13 @@
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 
 import toolcrib
 from toolcrib import OWNER, Caller, Sender
@@ -111,7 +111,7 @@ async def test_a_file_that_the_owner_accepted_as_it_is_counts_as_theirs(tmp_path
     told = {"workspace": {"root": str(tmp_path / "ws")}, "tools": {"askAfterOutside": ["write"]}}
     config.write_text(json.dumps({**told, "memory": {"provider": "none"}}))
     env = {**os.environ, "TOOLCRIB_STATE": str(tmp_path / "state"), "TOOLCRIB_CONFIG": str(config)}
-    subprocess.run([sys.executable, "-m", "toolcrib", "accept", str(file)], env=env, check=True, capture_output=True)
+    prestarted.run([sys.executable, "-m", "toolcrib", "accept", str(file)], env=env, check=True, capture_output=True)
     writing = call_reply(Call("1", "write", {"path": "x", "content": "y"}))
     async with toolcrib.open(config, env={}, state=tmp_path / "state") as crib:
         for _ in range(2):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 from tests.doors.chat.desk import surroundings_of
 from tests.doors.talking import Say, crib_with, talking
 
@@ -23,9 +24,9 @@ class Desk:
         self._folder = folder
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
+        return prestarted.run(
             [sys.executable, "-m", "toolcrib", *words], capture_output=True, text=True, timeout=120, cwd=self._folder,
-            env=surroundings_of(self._folder), stdin=subprocess.DEVNULL, check=False,
+            env=surroundings_of(self._folder), stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
     def json(self, *words: str) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 
 from toolcrib import __version__
 
@@ -55,7 +56,7 @@ def surroundings() -> dict[str, str]:
 
 
 def done(*args: str | Path, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return prestarted.run(
         [*COMMAND, *map(str, args)], env=surroundings(), stdin=stdin, capture_output=True, text=True, timeout=SECONDS
     )
 
@@ -64,9 +65,8 @@ def done(*args: str | Path, stdin: int = subprocess.DEVNULL) -> subprocess.Compl
 def started(args: Sequence[str | Path], **options: int | tuple[int, ...]) -> Iterator[subprocess.Popen[str]]:
     """A command that runs beside the test, and never longer than it."""
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]  # options of Popen
-        [*COMMAND, *map(str, args)], env=surroundings(), text=True, **streams
-    )
+    words = [*COMMAND, *map(str, args)]
+    process = prestarted.Popen(words, env=surroundings(), text=True, **streams)  # type: ignore[call-overload]  # options
     try:
         yield process
     finally:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import prestarted
 
 from .ledger import Ledger, kept_in
 
@@ -86,8 +87,7 @@ def after(count: int) -> Callable[[str], bool]:
 
 
 def command(*args: str) -> list[str]:
-    code = "import runpy; runpy.run_module('tests.journeys.life', run_name='__main__', alter_sys=True)"
-    return [sys.executable, "-SB", "-c", code, *args]
+    return [sys.executable, "-SB", "-m", "tests.journeys.life", *args]
 
 
 def surroundings() -> dict[str, str]:
@@ -96,7 +96,7 @@ def surroundings() -> dict[str, str]:
 
 @contextmanager
 def lives() -> Iterator[Lives]:
-    process = subprocess.Popen(command(), env=surroundings(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = prestarted.Popen(command(), env=surroundings(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield Lives(process)
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import toolcrib
+from tests import prestarted
 from tests.doors.world import plugin_folder
 from tests.memory_stores import MemoryApprovals
 from toolcrib import OWNER, Caller, Sender
@@ -552,7 +553,7 @@ async def test_processes_never_spend_one_call_of_a_grant_twice(tmp_path: Path) -
     await store.add(QUESTION, most=9)
     await store.say_yes("q", YES, now=101, grant=replace(GRANT, calls_left=13))
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    racers = [subprocess.Popen([sys.executable, "-B", "-c", RACER, str(path)], **pipes) for _ in range(4)]
+    racers = [prestarted.Popen([sys.executable, "-c", RACER, str(path)], **pipes) for _ in range(4)]
     try:
         assert [racer.stdout.readline() for racer in racers if racer.stdout] == ["ready\n"] * 4
         counts = [int(racer.communicate("\n", timeout=SECONDS)[0]) for racer in racers]

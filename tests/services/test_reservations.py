@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import toolcrib
+from tests import prestarted
 from toolcrib import Caller, Sender
 from toolcrib.app import Crib
 from toolcrib.define.event import TurnFinished, Usage
@@ -101,7 +102,7 @@ def start(state: Path, name: str) -> subprocess.Popen[str]:
     root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": f"{root}", "TZ": "UTC"}
     line = [sys.executable, "-c", PROGRAM, str(state), name]
-    return subprocess.Popen(line, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return prestarted.Popen(line, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def hear(process: subprocess.Popen[str]) -> str:

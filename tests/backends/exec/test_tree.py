@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import prestarted
 
 from toolcrib.backends.exec import tree
 from toolcrib.backends.exec.supervisor import SupervisorClient, end_leftovers
@@ -160,7 +161,7 @@ async def started_parent(tmp_path: Path, kind: str, mark: str) -> tuple["subproc
     async with opened(kind, tmp_path / "ws"):
         pass
     lines = [line.format(m=mark) for line in SHAPES.values()]
-    parent = subprocess.Popen(
+    parent = prestarted.Popen(
         [sys.executable, "-c", PARENT, kind, str(tmp_path / "ws"), str(tmp_path / "state"), *lines],
         stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip

@@ -1,12 +1,12 @@
 """Killed at any moment while it writes and indexes: what was acknowledged is there, and every file is whole or not."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 
 # What is killed is a fork of a process that has everything loaded. Every life changes files, each of several chunks
 # that say which version of it they are and how many belong to it, and says what was written and what was taken in.
@@ -147,8 +147,8 @@ print(json.dumps({"faults": faults, "acknowledged": acknowledged, "found": found
 
 
 def kill(folder: Path, kills: int, how: str = "kept") -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", _WORLD, folder, str(kills), how], capture_output=True, text=True, timeout=1_700
+    done = prestarted.run(
+        [sys.executable, "-c", _WORLD, str(folder), str(kills), how], capture_output=True, text=True, timeout=1_700
     )
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)

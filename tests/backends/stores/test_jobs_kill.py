@@ -1,12 +1,12 @@
 """Two processes over one store of jobs, killed while jobs fire: no slot runs twice, none that was due is lost."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 
 # Time goes a hundred times as fast: a slot of two minutes comes every 1.2 seconds, of forty jobs one every 30 ms. What
 # is killed is a fork of a process that has everything loaded.
@@ -121,8 +121,12 @@ print(json.dumps({"runs": runs, "due": due, "ran": ran, "stalled": stalled}))
 
 
 def kill(folder: Path, kills: int, how: str = "kept") -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", _WORLD, folder, str(kills), how], capture_output=True, text=True, timeout=280, check=True
+    done = prestarted.run(
+        [sys.executable, "-c", _WORLD, str(folder), str(kills), how],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=True,
     )
     told: dict[str, Any] = json.loads(done.stdout)
     return told

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests import prestarted
 
 from toolcrib.backends.stores.record import rows_in
 from toolcrib.backends.stores.sqlite import SqliteFile
@@ -62,8 +63,8 @@ def started(base: Path, name: str, count: int) -> "subprocess.Popen[str]":
     """Start a process that writes, and wait until it is about to."""
     script = base / "writer.py"
     script.write_text(_WRITER)
-    writer = subprocess.Popen(
-        [sys.executable, "-SB", str(script), str(base / "crib.db"), str(base / "record.jsonl"), name, str(count)],
+    writer = prestarted.Popen(
+        [sys.executable, str(script), str(base / "crib.db"), str(base / "record.jsonl"), name, str(count)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import prestarted
 
 from toolcrib.backends.stores.commits import Commits
 from toolcrib.backends.stores.sessions import SqliteSessions
@@ -186,7 +187,7 @@ class Lives:
 
 @contextmanager
 def lives(folder: Path, how: str) -> Iterator[Lives]:
-    process = subprocess.Popen(
+    process = prestarted.Popen(
         command(folder, _LIVES, how, *KEYS), env=surroundings(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
@@ -285,8 +286,8 @@ def test_calls_show_a_store_that_does_not_wait_for_the_disk(tmp_path: Path, how:
 
 
 def test_when_nothing_more_can_be_written_it_is_refused_until_there_is_room_again(tmp_path: Path) -> None:
-    ran = subprocess.run(
+    ran = prestarted.run(
         command(tmp_path, _FULL, str(tmp_path / "state" / "crib.db")), env=surroundings(), capture_output=True,
-        text=True, timeout=SECONDS, check=False,
+        text=True, timeout=SECONDS,
     )  # fmt: skip
     assert ran.stdout.splitlines() == ["refused unavailable", "refused unavailable", "has 1", "has 2"], ran.stderr

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyte
+from tests import prestarted
 
 __all__ = ["Desk", "at_the_desk", "golden", "surroundings_of"]
 
@@ -120,11 +121,10 @@ def at_the_desk(
     """Open a chat in a folder, or another command; it never outlives the block."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    process = subprocess.Popen(
+    process = prestarted.Popen(
         [sys.executable, "-m", "toolcrib.doors.cli.main", *command.split(), *map(str, args)],
         stdin=slave, stdout=slave, stderr=slave, cwd=folder, start_new_session=True,
         env={**surroundings_of(folder), **(env or {})},
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0) and None,
     )  # fmt: skip
     os.close(slave)
     desk = Desk(process, master, columns, rows)

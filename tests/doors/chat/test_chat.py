@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from tests import prestarted
 from tests.doors.talking import Say, call, crib_with, talking
 from tests.doors.world import crib_file
 from tests.tools.media.pictures import draw, save
@@ -439,4 +440,4 @@ def piped(folder: Path, text: str, *args: str) -> "subprocess.CompletedProcess[s
     home = str(folder.parent)
     env = {"PATH": os.environ["PATH"], "HOME": home, "TOOLCRIB_STATE": f"{home}/state", "XDG_CONFIG_HOME": home}
     command = [sys.executable, "-m", "toolcrib.doors.cli.main", "chat", *args]
-    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, env=env, timeout=120)
+    return prestarted.run(command, input=text, capture_output=True, text=True, cwd=folder, env=env, timeout=120)

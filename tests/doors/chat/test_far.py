@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from tests import prestarted
 from tests.doors.talking import Say, call, crib_with, talking
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
@@ -33,7 +34,7 @@ def folder() -> Iterator[Path]:
 def gateway_in(folder: Path, config: Path, port: int = 0) -> Iterator["subprocess.Popen[str]"]:
     """Start a gateway that works in a folder."""
     words = (str(port), "--config", config)
-    process = subprocess.Popen(
+    process = prestarted.Popen(
         [sys.executable, "-m", "toolcrib", "gateway", "--port", *map(str, words)],
         stderr=subprocess.PIPE, text=True, cwd=folder, env=surroundings_of(folder),
     )  # fmt: skip
@@ -47,9 +48,9 @@ def gateway_in(folder: Path, config: Path, port: int = 0) -> Iterator["subproces
 
 
 def toolcrib(folder: Path, *words: str) -> str:
-    return subprocess.run(
+    return prestarted.run(
         [sys.executable, "-m", "toolcrib", *words], capture_output=True, text=True, timeout=60, cwd=folder,
-        env=surroundings_of(folder), stdin=subprocess.DEVNULL, check=False,
+        env=surroundings_of(folder), stdin=subprocess.DEVNULL,
     ).stdout  # fmt: skip
 
 

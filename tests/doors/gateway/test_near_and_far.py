@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import prestarted
 
 from toolcrib import OWNER, Ctx, ToolError, connect, tool
 from toolcrib import open as open_crib
@@ -25,10 +26,10 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def toolcrib(state: Path, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return prestarted.run(
         [sys.executable, "-m", "toolcrib", *words],
         capture_output=True, text=True, timeout=240, cwd=cwd or state.parent / "work", env=_environment(state, **env),
-        stdin=subprocess.DEVNULL, check=False,
+        stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 
@@ -40,13 +41,19 @@ def _environment(state: Path, **env: str) -> dict[str, str]:
 @contextmanager
 def gateway(state: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a gateway; yield its process and its address."""
-    process = subprocess.Popen(
+    process = prestarted.Popen(
         [sys.executable, "-m", "toolcrib", "gateway", *([] if "--port" in words else ["--port", "0"]), *words],
         stderr=subprocess.PIPE, text=True, cwd=state.parent / "work", env=_environment(state),
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        line = next(each for each in process.stderr if "the gateway is at ws://127.0.0.1:" in each)
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "the gateway is at ws://127.0.0.1:" in line:
+                break
+        else:
+            pytest.fail(f"it did not start: {''.join(said)}")
         yield process, line.split()[-1]
     finally:
         process.kill()

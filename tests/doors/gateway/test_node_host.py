@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 from tests.doors.talking import Say, call, crib_with, talking
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
@@ -46,7 +47,7 @@ class Bench:
     def start(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
         """Start the node; it is connected."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCRIB_")}
-        process = subprocess.Popen(
+        process = prestarted.Popen(
             [sys.executable, "-m", "toolcrib", "node", "--config", str(self._config), *words],
             stderr=subprocess.PIPE, text=True, cwd=self.work, env={**kept, "TOOLCRIB_STATE": str(self.state)},
         )  # fmt: skip

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from random import sample
 
 import pytest
 from tests.doors.talking import Say, Talk, call, crib_with, talking
@@ -27,8 +28,11 @@ MAKE = call("exec", '{"command": "echo made >> made.txt"}')
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    """A free port below those that connections are given: nobody takes it while a gateway is away."""
+    for each in sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", each)):
+            return each
+    raise AssertionError("every port is taken")
 
 
 @contextlib.contextmanager

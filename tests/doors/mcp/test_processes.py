@@ -26,6 +26,7 @@ import platformdirs
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ImageContent, TextContent
+from tests import prestarted
 from tests.doors.mcp.world import ARGUMENTS, HELLO, PICTURE, REFUSALS, call_of, crib_in, serving, surroundings
 
 import toolcrib
@@ -62,7 +63,7 @@ def calls_of(served: list[str]) -> dict[str, Mapping[str, Any]]:
 def started(words: list[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """A server that runs beside the test, and never longer than it."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(words, env=dict(env), **pipes)  # type: ignore[call-overload]  # options of Popen
+    process = prestarted.Popen(words, env=dict(env), **pipes)  # type: ignore[call-overload]  # options of Popen
     try:
         yield process
     finally:
