@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.lanes import ProcessWatch
+from tests.lanes import LANES, ProcessWatch
 
 # a busy machine, or one that builds its table of characters for the first time, is no reason to fail
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,13 +23,14 @@ for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE"):  # whoever runs the tests may
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out what starts processes")
-    parser.addoption("--note-processes", type=Path, metavar="FILE", help="add the files of tests that start one")
+    parser.addoption("--lane", choices=LANES, help="run only what starts this much")
+    parser.addoption("--note-processes", type=Path, metavar="FILE", help="note what each file of tests starts")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--quick") or config.getoption("--note-processes"):
-        config.pluginmanager.register(ProcessWatch(config.getoption("--note-processes")))
+    lane, note = config.getoption("--lane"), config.getoption("--note-processes")
+    if lane or note:
+        config.pluginmanager.register(ProcessWatch(lane, note))
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -1,7 +1,8 @@
-"""The quick lane: tests that start no process. Files of tests that do are listed in processes.txt, by `tests.lanes`.
+"""The lanes of `./check`: tests that start no process (quick), some (processes), or a Chromium (browser).
 
-`./check quick` leaves the listed files out and fails where another one starts a process. `python -m tests.lanes` runs
-every test, notes what starts one, and writes the list anew.
+A file of tests that starts something is listed in lanes.txt with its lane, all others are quick. `--lane` runs those of
+one, and fails a test that starts more than its lane is for. `python -m tests.lanes` runs every test, notes what each
+file starts, and writes the list anew.
 """
 
 import subprocess
@@ -13,58 +14,68 @@ from typing import Any
 
 import pytest
 
-LIST = Path(__file__).with_name("processes.txt")
+LANES = ("quick", "processes", "browser")
+LIST = Path(__file__).with_name("lanes.txt")
+_ROOT = LIST.parents[1]
 _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec"})
 
 
 class ProcessWatch:
-    """Knows which file of tests runs, and whether a process was started meanwhile; `note` is where such files go."""
+    """Knows which file of tests runs, and what it starts: runs those of a lane, or notes the lane of each."""
 
-    def __init__(self, note: Path | None) -> None:
-        self.note, self._file, self._starters = note, "", set[str]()
+    def __init__(self, lane: str | None, note: Path | None) -> None:
+        self.lane, self.note, self._file, self._needs = lane, note, "", dict[str, int]()
+        self._listed = read_list() if lane else {}
         sys.addaudithook(self._hear)
 
-    def _hear(self, event: str, _: tuple[Any, ...]) -> None:
+    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _STARTS and self._file:
-            self._starters.add(self._file)
+            program = str(args[0]) if args else ""
+            needed = LANES.index("browser" if "chrom" in program or "playwright" in program else "processes")
+            self._needs[self._file] = max(self._needs.get(self._file, 0), needed)
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        if self.note is None:
-            listed = frozenset(LIST.read_text().split())
-            config.hook.pytest_deselected(items=[each for each in items if _file_of(each) in listed])
-            items[:] = [each for each in items if _file_of(each) not in listed]
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        if self.lane is None or not collection_path.match("test_*.py"):
+            return None
+        name = collection_path.relative_to(_ROOT).as_posix()
+        return self._listed.get(name, "quick") != self.lane or None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._file = _file_of(item)
+        self._file = item.nodeid.partition("::")[0]
         try:
             return (yield)
         finally:
-            if self.note is not None and self._file in self._starters:
+            if self.note is not None and self._file in self._needs:
                 with self.note.open("a") as file:
-                    file.write(f"{self._file}\n")
+                    file.write(f"{self._file} {LANES[self._needs[self._file]]}\n")
             self._file = ""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
         yield
-        if self.note is None and self._file in self._starters:
-            pytest.fail(f"{self._file} starts a process; have `python -m tests.lanes` list it in {LIST.name}")
+        if self.lane and self._needs.get(self._file, 0) > LANES.index(self.lane):
+            what = "a browser" if self._needs[self._file] == LANES.index("browser") else "a process"
+            pytest.fail(f"{self._file} starts {what}; have `python -m tests.lanes` list it in {LIST.name}")
 
 
-def _file_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
+def read_list() -> dict[str, str]:
+    """Return the lane of every file that starts something."""
+    return dict(line.split() for line in LIST.read_text().splitlines())
 
 
 def main() -> int:
-    """Run every test, and list the files that start processes."""
+    """Run every test, or those that are named, and list what their files start."""
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "started"
         note.touch()
         words = ["-n", "auto", "--dist", "worksteal", "--note-processes", str(note), *sys.argv[1:]]
         status = subprocess.run([sys.executable, "-m", "pytest", *words], check=False).returncode
-        known = [] if not sys.argv[1:] else LIST.read_text().split()
-        LIST.write_text("".join(f"{each}\n" for each in sorted({*known, *note.read_text().split()})))
+        known = read_list() if sys.argv[1:] else {}
+        for line in note.read_text().splitlines():
+            file, lane = line.split()
+            known[file] = max(lane, known.get(file, "quick"), key=LANES.index)
+        LIST.write_text("".join(f"{file} {lane}\n" for file, lane in sorted(known.items())))
     return status
 
 

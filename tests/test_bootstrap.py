@@ -396,7 +396,9 @@ def test_check_runs_every_step_and_names_those_that_failed(tmp_path: Path) -> No
         "-- format: FAILED",
         "-- lint: FAILED",
         "-- types: ok",
-        "-- tests: ok",
+        "-- quick: ok",
+        "-- processes: ok",
+        "-- browser: ok",
         "-- cases: ok",
     ]
     assert out.endswith("\nFAILED: format lint\n")
@@ -407,8 +409,12 @@ def test_check_full_adds_the_campaigns_and_the_benchmarks(tmp_path: Path) -> Non
     status, out, _ = here.run("check", "full")
     assert (status, out.splitlines()[-1]) == (0, "all good")
     every = "-n auto --maxprocesses=8 --dist worksteal"
-    assert here.calls()[-4:] == [
-        f"python -m pytest {every} -m not full --ignore tests/cases/test_cases.py --junitxml=.venv/tests.xml",
+    most = "-m not full --ignore tests/cases/test_cases.py"
+    assert here.calls()[-6:] == [
+        *(
+            f"python -m pytest {every} --lane {lane} {most} --junitxml=.venv/tests-{lane}.xml"
+            for lane in ("quick", "processes", "browser")
+        ),
         "python -m tests.cases",
         f"python -m pytest {every} -m full --timeout=1800",
         "python -m benchmarks",
@@ -442,7 +448,7 @@ def test_ci_fails_on_a_skip_that_is_not_called_impossible(tmp_path: Path, skip: 
     (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
     report = f'<testsuites><testcase classname="tests.a" name="test_b">{skip}</testcase></testsuites>'
     (tmp_path / "report").write_text(report)
-    (tmp_path / "check").write_text("cp report .venv/tests.xml\n")
+    (tmp_path / "check").write_text("for lane in quick processes browser; do cp report .venv/tests-$lane.xml; done\n")
     ended = subprocess.run(["bash", tmp_path / ".ci/run"], cwd="/", capture_output=True, text=True, check=False)
     assert ended.returncode == status
     assert ("tests.a.test_b" in ended.stderr) == (status == 1)
