@@ -479,6 +479,7 @@ def copied(name: str, tree: ast.Module) -> ModuleType:
     return module
 
 
+@cache
 def mutant(mutation: Mutation) -> ModuleType:
     """Return `invoke` with one step removed, as a module of its own."""
     mutator = _Mutator(mutation.change)

@@ -1,8 +1,8 @@
 """The tool browser in a whole crib: its text is fenced, its files stay in the workspace, its pages are private."""
 
-import asyncio
 import json
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 from tests.backends.browsers.sites import FORM, NEEDS_CHROMIUM, SayPages, chromium_ids, ref_of
 from tests.backends.exec.shells import until
 from tests.backends.web.proxies import world
@@ -188,15 +189,14 @@ asyncio.run(hold())
 @NEEDS_CHROMIUM
 async def test_no_chromium_outlives_a_process_that_was_killed(tmp_path: Path) -> None:
     before = chromium_ids()
-    holding = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOLD, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
-    )
+    holding = prestarted.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, cwd=tmp_path)
     assert holding.stdout is not None
-    assert await holding.stdout.readline() == b"open\n"
+    with holding.stdout as said:
+        assert said.readline() == b"open\n"
     began = chromium_ids() - before
     assert began
     holding.kill()
-    await holding.wait()
+    holding.wait()
     await until(lambda: not any(Path(f"/proc/{id}/exe").exists() for id in began))  # one that waits for init has none
 
 

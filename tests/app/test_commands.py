@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 from tests.commands import OPEN, belt_in, cribbed, printed, said
 
 import toolcrib
@@ -308,10 +308,8 @@ async def test_a_terminal_shows_a_screen(root: Path) -> None:
 async def test_what_was_running_when_the_crib_died_is_told_by_the_next(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _DYING, str(root), env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    )
-    assert await child.wait() == -signal.SIGKILL
+    child = prestarted.Popen([sys.executable, "-c", _DYING, str(root)])
+    assert child.wait(60) == -signal.SIGKILL
     async with belt_in(root) as belt:
         await belt.call("exec", {"command": "true"})
     assert "a command was running when its crib died: '/usr/bin/sleep 9876'" in caplog.text

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 
 import toolcrib
 from toolcrib import Call, Caller, Ctx, Result, Text, tool
@@ -416,8 +417,8 @@ asyncio.run(main())
 async def test_a_run_whose_process_was_killed_is_interrupted_and_goes_on_as_it_was_asked(tmp_path: Path) -> None:
     state = tmp_path / "state"
     root = Path(__file__).parents[2]
-    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(state), str(tmp_path), cwd=root)
-    assert await asyncio.wait_for(killed.wait(), 60) == -signal.SIGKILL
+    killed = prestarted.Popen([sys.executable, "-c", KILLED, str(state), str(tmp_path)], cwd=root)
+    assert killed.wait(60) == -signal.SIGKILL
     heard: list[Request] = []
 
     def answer(request: Request) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import prestarted
 from tests.backends.mcp.world import HASTY, QUICK, World, liar, mounted, opened, said
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.errors import ToolError
@@ -183,15 +184,15 @@ asyncio.run(main())
 async def test_nothing_of_a_server_is_left_when_we_are_killed(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     argv = [sys.executable, "-c", KILLED, str(mark), str(tmp_path)]
-    process = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.PIPE)
+    process = prestarted.Popen(argv, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
-            assert await process.stdout.readline() == b"up\n"
+        with process.stdout as said:
+            assert said.readline() == b"up\n"
         assert len(mine(mark)) == 1
     finally:
         process.kill()
-        await process.wait()
+        process.wait()
     async with asyncio.timeout(60):
         while mine(mark):
             await asyncio.sleep(0.05)

@@ -1,6 +1,5 @@
 """Devices at the gateway: each shows that it holds its key, is paired by whoever may, and is out when that ends."""
 
-import asyncio
 import base64
 import contextlib
 import hashlib
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import prestarted
 
 pytest.importorskip("websockets", reason="the extra gateway is not installed")
 
@@ -411,11 +411,10 @@ async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> No
     devices: list[tuple[Phone, str]] = []
     revoked: list[tuple[Phone, str]] = []
     for _ in range(3):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _GATEWAY, str(tmp_path), TOKEN, stdout=subprocess.PIPE
-        )
+        process = prestarted.Popen([sys.executable, "-c", _GATEWAY, str(tmp_path), TOKEN], stdout=subprocess.PIPE)
         assert process.stdout is not None
-        world = World(None, int(await process.stdout.readline()), None)  # type: ignore[arg-type]  # in another process
+        with process.stdout as said:
+            world = World(None, int(said.readline()), None)  # type: ignore[arg-type]  # in another process
         for phone, token in devices:
             async with phone_at(world, phone, token):
                 pass
@@ -431,7 +430,7 @@ async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> No
             await owner.get("device.token.revoke", {"deviceId": phone.id})
             revoked.append((phone, token))
             process.kill()
-        await process.wait()
+        process.wait()
     assert (len(devices), len(revoked)) == (6, 3)
 
 
@@ -443,14 +442,14 @@ async def gateway_command(state: Path, *options: str) -> AsyncIterator[World]:
     """Yield a gateway that the command started."""
     command = [sys.executable, "-m", "toolcrib", "gateway", "--port", "0", *options]
     env = {**os.environ, "TOOLCRIB_STATE": str(state)}
-    process = await asyncio.create_subprocess_exec(*command, env=env, cwd=state, stderr=subprocess.PIPE)
+    process = prestarted.Popen(command, env=env, cwd=state, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        said = (await process.stderr.readline()).decode()
+        said = process.stderr.readline()
         yield World(None, int(said.rpartition(":")[2]), None)  # type: ignore[arg-type]  # in another process
     finally:
         process.kill()
-        await process.wait()
+        process.communicate()
 
 
 async def test_a_token_file_that_changes_is_read_again_and_ends_the_old_ones(tmp_path: Path) -> None:
