@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests import prestarted
+from tests.backends.exec.shells import until
 from tests.commands import OPEN, belt_in, cribbed, printed, said
 
 import toolcrib
@@ -290,9 +291,7 @@ async def test_a_stopped_call_leaves_no_process(root: Path, shell: str) -> None:
     async with belt_in(root, {**OPEN, "host": shell}) as belt:
         command = "(setsid sleep 4321 &) ; trap '' TERM; echo ready > ready; sleep 4321"
         task = asyncio.ensure_future(belt.call("exec", {"command": command}))
-        async with asyncio.timeout(60):
-            while not (root / "ready").exists():
-                await asyncio.sleep(0.01)
+        await until((root / "ready").exists)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import prestarted
+from tests.backends.exec.shells import until
 from tests.backends.mcp.world import HASTY, QUICK, World, liar, mounted, opened, said
 from toolcrib.define.caller import OWNER, Caller, Sender
 from toolcrib.define.errors import ToolError
@@ -193,9 +194,7 @@ async def test_nothing_of_a_server_is_left_when_we_are_killed(tmp_path: Path) ->
     finally:
         process.kill()
         process.wait()
-    async with asyncio.timeout(60):
-        while mine(mark):
-            await asyncio.sleep(0.05)
+    await until(lambda: not mine(mark))
 
 
 def test_servers_outlive_the_loop_they_were_connected_in(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -301,15 +302,13 @@ async def test_a_cancelled_search_ends_its_program(make: Make, tmp_path: Path) -
     fake.write_text(f"#!/bin/sh\nprintf $$ > {told}\nexec sleep 1000\n")
     fake.chmod(0o755)
     task = asyncio.create_task(search(world, GUARD, Search(pattern="x"), rg=str(fake), front=0))
-    pid = int(await asyncio.wait_for(asyncio.to_thread(told.read_text), 60))
+    program = os.pidfd_open(int(await asyncio.wait_for(asyncio.to_thread(told.read_text), 60)))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    for _ in range(6_000):
-        if not Path(f"/proc/{pid}").exists():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("the program is still there")
+    ended, _, _ = await asyncio.to_thread(select.select, [program], [], [], 60)
+    assert ended, "the program is still there"
+    os.close(program)
 
 
 async def test_work_that_takes_too_long_says_so() -> None:

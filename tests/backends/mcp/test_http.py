@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.backends.exec.shells import until
 from tests.backends.mcp.liar import ECHO, text
 from tests.backends.mcp.world import HASTY, SECRET, liar, opened
 from tests.sockets import listening
@@ -160,9 +161,7 @@ async def test_a_call_that_nobody_waits_for_is_called_off(tmp_path: Path) -> Non
     async with served(never) as (server, settings), opened({"srv": settings}, tmp_path) as world:
         status, words = await world.call("srv__echo", HI, seconds=0.2)
         assert (status, words) == ("error", "srv__echo did not finish within 0.2 seconds")
-        async with asyncio.timeout(60):
-            while "notifications/cancelled" not in {method for method, _ in server.seen}:
-                await asyncio.sleep(0.01)
+        await until(lambda: "notifications/cancelled" in {method for method, _ in server.seen})
         called_off.set()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.backends.exec.shells import until
 from tests.backends.mcp.world import HERE, SECRET, World, opened, said, served
 
 from toolcrib.define.caller import Caller
@@ -115,9 +116,7 @@ async def test_progress_is_passed_on_and_a_stop_reaches_the_server(world: World,
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    async with asyncio.timeout(60):
-        while not mark.exists():
-            await asyncio.sleep(0.02)
+    await until(mark.exists)
     assert said(await belt.call("srv__add", {"a": 2, "b": 2}))[0] == "ok"
 
 

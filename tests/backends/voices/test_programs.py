@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.backends.exec.shells import until
 
 from toolcrib.backends.voices.programs import VoicePrograms, find_piper_voice, measure_wav
 from toolcrib.backends.voices.providers import EspeakVoice, PiperVoice
@@ -107,8 +108,7 @@ async def test_programs_see_no_file_of_anybody_and_no_network(tmp_path: Path) ->
 async def test_a_program_that_hangs_is_ended_with_who_waits_for_it() -> None:
     async with programs() as made:
         waits = asyncio.ensure_future(made.run(("sleep", "1000"), b""))
-        while not _is_running("sleep 1000"):
-            await asyncio.sleep(0.02)
+        await until(lambda: _is_running("sleep 1000"))
         waits.cancel()
         await asyncio.wait((waits,))
         assert waits.cancelled()
