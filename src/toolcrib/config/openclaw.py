@@ -121,14 +121,13 @@ def channel(entry: Any, path: KeyPath, notes: Notes) -> Any:
     """Return a channel with all its groups in one place."""
     if not isinstance(entry, Mapping):
         return entry
-    section = _with_groups(set_keys(entry), path, notes)
-    accounts = section.get("accounts")
+    ours = _with_groups(set_keys(entry), path, notes)
+    accounts = ours.get("accounts")
     if isinstance(accounts, Mapping):
-        place = (*path, "accounts")
-        section["accounts"] = {id: _account(entry, (*place, id), notes) for id, entry in set_keys(accounts).items()}
-    if isinstance(section.get("allowFrom"), list):
-        section["allowFrom"] = [str(sender) if type(sender) is int else sender for sender in section["allowFrom"]]
-    return section
+        ours["accounts"] = {id: _account(own, (*path, "accounts", id), notes) for id, own in set_keys(accounts).items()}
+    if isinstance(ours.get("allowFrom"), list):
+        ours["allowFrom"] = [str(sender) if type(sender) is int else sender for sender in ours["allowFrom"]]
+    return ours
 
 
 def _account(account: Any, path: KeyPath, notes: Notes) -> Any:
