@@ -84,7 +84,8 @@ RECORDS = {"0001": "The loop `agent` may weigh more.", "0002": "Jobs leave `agen
         (limits(), limits(lines=550, by="0001"), []),
         (limits(), limits(lines=550), ["rooms.agent.lines goes up to 550 without a record that names `agent`"]),
         (limits(), limits(files=5, by="0009"), ["rooms.agent.files goes up to 5 without a record that names `agent`"]),
-        (limits(), limits(noqa=1, by="0001"), ["noqa of all rooms together only goes down"]),
+        (limits(), limits(noqa=1, by="0001"), []),
+        (limits(), limits(late_imports=3, by="0001"), ["late_imports of all rooms together only goes down"]),
         (limits(), limits(told={"agent": 6}, by="0001"), ["told of all rooms together only goes down"]),
         (
             limits(),

@@ -175,7 +175,6 @@ class DiscordChannel:
     # Actions
 
     async def _treat(self, action: str, place: str, id: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Do something to one message."""
         path = f"{place}/messages/{id}"
         match action:
             case "edit":

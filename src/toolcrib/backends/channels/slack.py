@@ -159,7 +159,6 @@ class SlackChannel:
     # Actions
 
     async def _treat(self, action: str, chat: str, id: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Do something to one message."""
         ref = {"channel": chat, "timestamp": id}
         match action:
             case "edit":
@@ -269,7 +268,6 @@ class SlackChannel:
         return sorted(missed, key=lambda each: _to_order(each.id))
 
     def _read_payload(self, envelope: Mapping[str, Any], so_far: HeardSoFar) -> Iterator[HeardMessage]:
-        """Yield what an envelope says."""
         payload = envelope.get("payload") or {}
         if envelope.get("type") == "events_api":
             event = payload.get("event") or {}

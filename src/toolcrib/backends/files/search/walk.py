@@ -161,7 +161,6 @@ class FileWalk:
 
 
 def _runs(prefix: str, names: list[str], folders: list[str]) -> list[NameRun]:
-    """Return two ordered lists as one."""
     runs, begin = [], 0
     for folder in folders:
         end = bisect(names, folder, begin)
