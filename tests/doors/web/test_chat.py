@@ -174,20 +174,20 @@ async def test_sessions_are_found_named_branched_and_deleted() -> None:
         await page.get_by_text("about apples").wait_for()
         await page.get_by_role("heading", name="Apples", exact=True).wait_for()
 
-        await sessions.get_by_label("What to do with Apples").click()
+        await sessions.get_by_label("Actions for Apples").click()
         await sessions.get_by_role("button", name="Branch").click()
         branch = sessions.get_by_role("link", name="Branch of Apples")
         await branch.wait_for()
         await page.get_by_text("about apples").wait_for()
         assert "branch" in page.url
 
-        await sessions.get_by_label("What to do with Branch of Apples").click()
+        await sessions.get_by_label("Actions for Branch of Apples").click()
         await sessions.get_by_role("button", name="Rename").click()
         await page.get_by_role("dialog").get_by_role("textbox").fill("Green apples")
         await page.keyboard.press("Enter")
         await sessions.get_by_role("link", name="Green apples").wait_for()
 
-        await sessions.get_by_label("What to do with Green apples").click()
+        await sessions.get_by_label("Actions for Green apples").click()
         await sessions.get_by_role("button", name="Delete").click()
         await page.keyboard.press("Escape")
         await sessions.get_by_role("button", name="Delete").click()
@@ -227,7 +227,7 @@ async def test_who_names_a_session_by_the_keyboard_stays_at_it() -> None:
         page.on("websocket", lambda each: each.on("framereceived", lambda frame: listed.put_nowait(str(frame))))
         await page.goto(world.url + world.server.crib.devices.new_page_code()["path"][1:])
         sessions = page.get_by_role("complementary", name="Sessions")
-        await sessions.get_by_label("What to do with Apples").press("Enter")
+        await sessions.get_by_label("Actions for Apples").press("Enter")
         await page.keyboard.press("Tab")
         # a session that comes meanwhile takes away no menu that somebody uses
         await world.ask("chat.send", sessionKey="two", message="pears", idempotencyKey="two")

@@ -148,7 +148,7 @@ async def test_a_guest_sees_nothing_of_others() -> None:
         await world.ask("cron.add", name="the owner's own job", **job)
         await world.tell("agent:main:private", [{"content": [{"text": "hello"}]}], title="a private talk")
         page = await enter(world, GUEST_TOKEN, "#/now")
-        for name, empty in (("Jobs", "No job is there."), ("Clients", "Nothing is there.")):
+        for name, empty in (("Jobs", "There are no jobs."), ("Clients", "Nothing to show.")):
             part = page.locator("section").filter(has=page.get_by_role("heading", name=name, exact=True))
             await part.get_by_text(empty).wait_for()
         assert "own job" not in await page.content()

@@ -38,11 +38,11 @@ async def test_the_record_is_searched_and_a_decision_judged_again_by_the_rules_o
         await page.get_by_role("button", name="ls", exact=True).wait_for(state="detached")
         assert "telegram · id:7" in await calls.nth(1).inner_text()
         await page.get_by_role("button", name="exec", exact=True).click()
-        await page.get_by_role("button", name="Judge it again by the rules of now").click()
+        await page.get_by_role("button", name="Judge it again by today's rules").click()
         await page.get_by_text("decided the same").wait_for()
         write_config(tmp_path, "tools: { deny: [write] }\n")
         crib.settings.reload()
-        await page.get_by_role("button", name="Judge it again by the rules of now").click()
+        await page.get_by_role("button", name="Judge it again by today's rules").click()
         await page.get_by_text("decided differently").wait_for()
 
 

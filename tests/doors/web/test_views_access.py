@@ -89,7 +89,7 @@ async def test_a_view_fits_every_screen_and_axe_finds_nothing_serious(tmp_path: 
 async def test_a_chat_in_which_nothing_was_said_is_no_feed_without_articles() -> None:
     async with page_of() as world:
         page = await world.visit("#/chat/main")
-        await page.get_by_text("Nothing was said here yet.").wait_for()
+        await page.get_by_text("No messages yet.").wait_for()
         assert await list_violations(page) == []
 
 

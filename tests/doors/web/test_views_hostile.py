@@ -120,7 +120,7 @@ async def test_hostile_strings_in_every_view_run_nothing(tmp_path: Path) -> None
                 assert "window.ran=1" in await page.locator(".view").inner_text(), view
         await page.goto(f"{world.url}#/record")
         await page.get_by_role("table").get_by_role("button").first.click()
-        await page.get_by_role("button", name="Judge it again by the rules of now").click()
+        await page.get_by_role("button", name="Judge it again by today's rules").click()
         await page.get_by_text("decided the same").or_(page.get_by_text("decided differently")).first.wait_for()
         assert await page.locator(FORBIDDEN).count() == 0
         assert await page.evaluate("window.ran") is None
