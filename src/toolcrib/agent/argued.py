@@ -95,7 +95,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def deny_call(verdict: Verdict) -> ToolError:
-    """Return why a call is refused with its arguments; a model is told no rule."""
+    """Return why a call is refused with its arguments; a model reads no rule."""
     refusal = f"Refused: {verdict.tool} is not permitted with these arguments. Use others, or tell the user."
     return ToolError(explain_sentence(verdict), code="denied", for_model=refusal)
 
@@ -130,7 +130,7 @@ class JudgedWorkspace:
     """A workspace in which every path that is reached for is judged; searches leave out what may not be reached.
 
     What was judged is opened without following a link: one that took its place meanwhile leads nowhere. `by_rules` is
-    false where no rule of the configuration judges, so that there is none to be told of.
+    false where no rule of the configuration judges, so that there is none to show.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ _Json = Mapping[str, Any]
 _WHOLE_PATH = regex(r'"(?:\s|\\[a-z0-9]+)*[/~]')  # in JSON, where other blanks than a space are escaped
 T = TypeVar("T")
 _REACHED = ("paths", "urls", "recipients", "commands")  # the parameters of a tool that say what a call reaches
-_BOUNDED: Mapping[bool, Any] = {False: "nowhere", True: "direct"}  # guests, as it was told before they were elsewhere
+_BOUNDED: Mapping[bool, Any] = {False: "nowhere", True: "direct"}  # guests, as old records have it
 
 
 def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: frozenset[str]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def policy_snapshot(catalog: Catalog, settings: policy.PolicySettings, host: fro
 
 
 def settings_from(snapshot: _Json) -> policy.PolicySettings:
-    """Return the settings that were told; ValueError when they cannot be read."""
+    """Return the settings of a record; ValueError when they cannot be read."""
     places = dict(snapshot["places"])
     return policy.PolicySettings(
         tools=policy.ToolsSettings.model_validate(snapshot["tools"]),
@@ -102,7 +102,7 @@ def _bound_from(snapshot: Sequence[Any]) -> Layer:
 
 
 def catalog_from(snapshot: list[_Json]) -> Catalog:
-    """Return a catalog of the tools that were told, none of which has a body."""
+    """Return a catalog of the tools of a record, none of which has a body."""
     tools = {}
     for each in snapshot:
         tool = Tool.declared(

@@ -30,7 +30,7 @@ _listed: dict[asyncio.AbstractEventLoop, list["Deadline"]] = {}  # opened since 
 
 
 class Deadline:
-    """How long the parts of some work may take, each told by `give` before it begins.
+    """How long the parts of some work may take, each set by `give` before it begins.
 
     deadline = Deadline()
     try:
@@ -162,7 +162,7 @@ class Clock:
         return self._timeout is not None and self._timeout.expired()
 
     def hold(self) -> None:
-        """Stand still until `go_on` was said as often."""
+        """Stand still until `go_on` was called as often."""
         self._asking += 1
         timeout = self._timeout
         if self._asking > 1 or timeout is None or timeout.expired():

@@ -1,10 +1,10 @@
-"""Which tools a model is told of: what it needs at once, and the rest once there is something for it.
+"""Which tools a model sees: what it needs at once, and the rest once there is something for it.
 
     read, edit, exec, ... find_tools    -> a result offers process ->    read, edit, exec, ... find_tools, process
 
 A declaration costs a model attention and its owner money in every request. What comes later is appended and stays for
 the session, so that what was read before need not be read again. Nothing here permits anything: a tool that a model was
-not told of is on its belt, or it is not.
+not shown is on its belt, or it is not.
 """
 
 import re
@@ -29,11 +29,11 @@ _TELLING_CHARS = 8  # of a word that stands for more than a turn of phrase
 
 
 class Declarations:
-    """The tools of a belt as one model is told of them; `later` says of those it is not told at once when it will be.
+    """The tools of a belt as one model sees them; `later` says of those it does not see at once when it will.
 
     Where a window is small or not known, what everyday work does without waits: subagents, sessions and what is the
     owner's alone until a message asks for it, the rest behind find_tools. So does what others bring, where it takes
-    more than a tenth of the window. What an allow list names is told at once.
+    more than a tenth of the window. What an allow list names is shown at once.
     """
 
     def __init__(self, belt: Selection, card: ModelCard) -> None:
@@ -46,7 +46,7 @@ class Declarations:
         self._first = tuple(tool for name, tool in self._shown.items() if name not in self.later)
 
     def choose(self, offered: Iterable[str] = ()) -> tuple[Tool, ...]:
-        """Return the tools of a request: those told at once, then those that results offered, in their order."""
+        """Return the tools of a request: those shown at once, then those that results offered, in their order."""
         found = [self._shown[name] for name in offered if name in self.later]
         return (*self._first, *found) if found else self._first
 
@@ -77,7 +77,7 @@ class Declarations:
     def _describe_search(self, names: list[str]) -> None:
         """Name what can be found, so that a model knows what to look for; with nothing to find there is no search."""
         if not names:
-            self.later[FIND_TOOLS] = "some tools are not told at once"
+            self.later[FIND_TOOLS] = "some tools are not shown at once"
             return
         more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
         find = self._shown[FIND_TOOLS]

@@ -7,7 +7,7 @@ Guards and observers run in order, each seeing what the one before made. Of the 
     tool_result_persist  may return `message`: what the session keeps of an answer
     message_received, message_sent, agent_end, session_start, session_end, before_compaction, after_compaction
 
-hooks that only listen are told at the same time. Those that may change something run one after another, each seeing
+hooks that only listen run at the same time. Those that may change something run one after another, each seeing
 what the one before made. None of them can hold a turn up for long, permit anything, or bring it down.
 """
 
@@ -50,7 +50,7 @@ class BoundHook:
 
 
 class LateError(Exception):
-    """A hook did not answer in its time; told apart from a TimeoutError of its own."""
+    """A hook did not answer in its time; other than a TimeoutError of its own."""
 
 
 def bind_guards(guards: Iterable[Hook | Guard]) -> tuple[BoundHook, ...]:
@@ -114,7 +114,7 @@ def apply_guard(
             how = f"failed ({type(word).__name__})"
         case _:
             how = f"said {type(word).__name__}, which is no Block, Rewrite or Ask"
-    cause = None if isinstance(word, ToolError) else _as_exception(word)  # that one has said all there is to know
+    cause = None if isinstance(word, ToolError) else _as_exception(word)  # that one says all there is to know
     log.error("guard %s %s, before %s", guard.name, how, tool.name, exc_info=cause)
     if not guard.optional:
         raise ToolError(f"{guard.name} {how}, so {tool.name} was not run", code="blocked")
@@ -174,7 +174,7 @@ _JOINED = frozenset({"prependContext"})
 
 
 class Moments:
-    """The hooks of all plugins, by the moment they are told of, in the order of the plugins."""
+    """The hooks of all plugins, by their moment, in the order of the plugins."""
 
     def __init__(self, hooks: Iterable[tuple[str, Callable[[Moment], Any]]] = (), patience: float = _PATIENCE) -> None:
         self._hooks: dict[str, list[Callable[..., Coroutine[Any, Any, Any]]]] = {}
@@ -191,7 +191,7 @@ class Moments:
             await asyncio.gather(*(self._call(hook, Moment(name=name, caller=caller, data={**data})) for hook in hooks))
 
     async def apply(self, name: str, caller: Caller, **data: Any) -> Mapping[str, Any]:
-        """Return the data as the hooks leave it; one that fails, or says what cannot be said here, changes nothing."""
+        """Return the data as the hooks leave it; one that fails, or answers what has no place here, changes nothing."""
         for hook in self._hooks.get(name, ()):
             changes = await self._call(hook, Moment(name=name, caller=caller, data={**data}))
             for key, value in _select_understood(name, changes).items():

@@ -136,7 +136,7 @@ class _CallRun(Deadline):
                 ctx = self.ctx
                 result = await self._perform(tool)
             except FAILURES as error:
-                state.stopped = True  # a body in a thread hears it now, and not when everybody was told
+                state.stopped = True  # a body in a thread sees it now, and not when everything is written
                 cancelled = find_cancellation(error)
                 tool = tool if state.started else None
                 result = ours = self._tell_failure(error, ctx, tool)
@@ -485,7 +485,7 @@ def _check_object(tool: Tool, call: Call) -> None:
 async def _apply_word(
     guard: BoundHook, word: Any, tool: Tool, call: Call, questions: list[Ask], record: Record
 ) -> Mapping[str, Any]:
-    """Return the arguments as a guard leaves them; what it said is written down first, also when that is no."""
+    """Return the arguments as a guard leaves them; its decision is written down first, also when that is no."""
     args, decision, blocked = call.args, _DECISIONS.get(type(word)), None
     try:
         args = apply_guard(guard, word, tool, args, questions)

@@ -62,7 +62,7 @@ class Spent:
     ) -> QuotaDecision:
         """Count against quotas what was taken since the last time, each reply once; return what they say of more.
 
-        A reply that `begins` has what it may take kept free for it, until it is told that it `ends`.
+        A reply that `begins` has what it may take kept free for it, until it `ends`.
         """
         if self._meter is None:
             return _NO_DECISION

@@ -1,4 +1,4 @@
-"""Model and tools until done: one turn, told as it happens.
+"""Model and tools until done: one turn, with its events as they happen.
 
     look at the limits -> ask the model -> write its reply down -> run its calls -> hear who steers -> again
 
@@ -82,7 +82,7 @@ class TurnSetup:
     """Who answers, for whom, with which tools and within which bounds; who may steer it, and change what is kept.
 
     `after_outside` says what is asked about or denied once something from outside was read. `shown` are the tools that
-    the model is told of, where that is not the whole belt; `is_done` ends the turn behind the calls that made it true.
+    the model sees, where that is not the whole belt; `is_done` ends the turn behind the calls that made it true.
     It begins with the calls that are `waiting` since another process took the last reply; of those `pending`, by their
     keys, the body has run there.
     """
@@ -276,7 +276,7 @@ class Loop:
     async def _say_last_words(self, reason: Ending, sentence: str) -> None:
         """Ask for one reply without tools where the turn was stopped behind its calls: a person reads what is true.
 
-        It is asked within what the model has read already, and what it is told for it is kept nowhere. Where there is
+        It is asked within what the model has read already, and what it is asked then is kept nowhere. Where there is
         no such reply, the turn ends as it would have. A subagent has a last reply of its own.
         """
         # what another one costs nobody knows, or a quota has no room for it
@@ -385,7 +385,7 @@ class Loop:
         return [(still.call, result) for still, result in zip(opened, results, strict=True)]
 
     async def _run_call(self, still: CallInTurn, slot: CallSlot | None) -> Result:
-        """Run one call; its answer is kept before anybody is told of it, while the model may be asked already."""
+        """Run one call; its answer is kept before anybody sees it, while the model may be asked already."""
         setup, call = self.setup, still.call
         result = await invoke(setup.belt, Ctx(call, setup.caller, still.course, setup.ports), self._pipeline, slot)
         message = answer_message(call, self._repeats.mark(call, result), self.journal.now())
@@ -421,7 +421,7 @@ class Loop:
             case ToolProgress():
                 still.partial = event.partial
             case ToolFinished():
-                still.outcome = event  # told once the answer is kept
+                still.outcome = event  # sent once the answer is kept
                 return
         self._emit(event)
 
@@ -443,7 +443,7 @@ class Loop:
         return failure_result(still.call.name, words, code, self._pipeline)
 
     def _answer(self, why: str = "") -> list[CallInTurn]:
-        """Put the answers of all calls into the history, in their order; those that have none are told why."""
+        """Put the answers of all calls into the history, in their order; those that have none get the reason."""
         answered = list(self._open.values())
         for still in answered:
             if still.answer is None:

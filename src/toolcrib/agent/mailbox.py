@@ -74,7 +74,7 @@ class Inbox:
         queue.append(message)
 
 
-# Returns the event that is told once something is kept, or has failed to be; there may be nothing to tell by then.
+# Returns the event to send once something is kept, or has failed to be; there may be nothing to send by then.
 Late = Callable[[BaseException | None], Event | None]
 
 
@@ -92,7 +92,7 @@ class OrderedEmitter:
             self._emit(event)
 
     def after(self, kept: "asyncio.Future[None]", event: Late) -> None:
-        """Tell what `event` returns once `kept` is done; it is told how that failed, if it did."""
+        """Tell what `event` returns once `kept` is done; it gets the error, if that failed."""
         self._line.append((kept, event))
         kept.add_done_callback(self.go_on)
 
@@ -114,7 +114,7 @@ class OrderedEmitter:
 
 
 class CallWatcher:
-    """One call, as it is told to `watch`: in order, on the loop's own thread, and never after its end."""
+    """One call, as `watch` sees it: in order, on the loop's own thread, and never after its end."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What comes of a call: failures in one form, where a result is from, and what the model and the record are told."""
+"""What comes of a call: failures in one form, where a result is from, and what the model and the record get."""
 
 import asyncio
 import logging
@@ -114,7 +114,7 @@ def failure_result(name: str, message: str, code: str, pipeline: CallPipeline, s
         words = error_text(message, pipeline.redact_errors or pipeline.redact or str)
     except Exception:
         log.exception("an error of %s could not be redacted", name)
-        words = f"{name} failed; what it said is not shown, because it could not be cleared of secrets"
+        words = f"{name} failed; its text is not shown, because it could not be cleared of secrets"
     return Result.error(words, code=code[:_NAME_CHARS], details={"tool": name}, source=source)
 
 
@@ -139,7 +139,7 @@ def complete_failure(result: Result, name: str, pipeline: CallPipeline, code: st
 def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeline, ran: Tool | None) -> Result:
     """Return a failure as the model may read it: what is raised on purpose in its own words, a bug of ours in ours.
 
-    A bug in somebody else's tool that `ran` is told by its first line, which its author can mend it by.
+    A bug in somebody else's tool that `ran` is shown by its first line, which its author can mend it by.
     """
     words, code, source = _read(error), "failed", None
     around = (ran.source,) if ran is not None and has_own_way_out(ran) else ()
@@ -163,7 +163,7 @@ def tell_failure(error: BaseException, ctx: Ctx, name: str, pipeline: CallPipeli
 
 
 def tell_unrecorded(error: Exception, name: str, state: CallState, pipeline: CallPipeline) -> Result:
-    """Return what is said of a call of which nobody could write down what came of it."""
+    """Return the result of a call of which nobody could write down what came of it."""
     how = "ran" if state.started else "did not run"
     why = f": {error}" if isinstance(error, ToolError) else ""
     return failure_result(name, f"{name} {how}, and that could not be recorded{why}", "unrecorded", pipeline)
@@ -196,5 +196,5 @@ def read_detail(result: Result, key: str) -> str:
 
 
 def tell_pending(state: CallState) -> str:
-    """Return what is said of a call that somebody completes later."""
+    """Return what is recorded of a call that somebody completes later."""
     return f"pending under the handle {state.handle!r}"

@@ -113,7 +113,7 @@ def _difference(decided: _Json, belt: Selection) -> str:
 
 
 def _compare_verdicts(written: _Json | None, derived: _Json | None) -> str:
-    if written is not None:  # as it was said while the layers were nine
+    if written is not None:  # as it was written while the layers were nine
         written = {**written, "reason": str(written.get("reason")).replace("passes all 9 layers", PASSES)}
     return "" if written == derived else f"it has {_describe(written)}, and {_describe(derived)} follows"
 

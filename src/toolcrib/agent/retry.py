@@ -41,7 +41,7 @@ def ignore(event: object) -> None:
 async def reply_to(request: Request, model: Model, emit: Callable[[Event], None], retries: Retries) -> Replied:
     """Return the model's reply, telling `emit` of it as it comes.
 
-    One that failed for a passing reason is asked for again: what was told of it does not count, and no call of it runs.
+    One that failed for a passing reason is asked for again: what came of it does not count, and no call of it runs.
     One that says the same over and over is broken off.
     """
     for attempt in range(1, retries.tries + 1):

@@ -32,12 +32,12 @@ class Journal:
     """Hands lines and entries on as they come, and waits for the disk only where something depends on it.
 
         reply, Decided ..., Began, Started     on the disk before a body runs
-        Finished, answer                       on the disk before anybody is told the outcome
+        Finished, answer                       on the disk before anybody sees the outcome
 
     Both go to one store in that order, so each row takes one commit. It is the turn's `Record`. `path` are the lines
     that lead here, grown with every line; `count` is how many the session has, those of other branches included.
     Without a store nothing but the record is kept. What could not be kept once is not forgotten: from then on nothing
-    settles, so no body runs and nobody is told that something was kept.
+    settles, so no body runs and nobody reads that something was kept.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ def recall(
 
 
 def summary_message(summary: str, at: float = 0.0) -> Message:
-    """Return the message by which a model is told the summary of what it is no longer shown."""
+    """Return the message that gives a model the summary of what it no longer sees."""
     return Message(role="user", content=(Text(f"{_SUMMARY_HEAD}{summary}{_SUMMARY_FOOT}"),), at=at)
 
 
@@ -359,7 +359,7 @@ def _find_slots(path: Sequence[Line], lines: Sequence[Line]) -> dict[int, list[_
 
 
 def _find_unended(path: Sequence[Line]) -> int | None:
-    """Return the place of the last reply, when its turn never ended and nobody has said anything since."""
+    """Return the place of the last reply, when its turn never ended and no message came since."""
     for place in range(len(path) - 1, -1, -1):
         match path[place].body:
             case Ended():
@@ -408,7 +408,7 @@ def _make_answer(slot: _Slot) -> Message:
 def _find_compaction(path: Sequence[Line]) -> tuple[int, Shortened | None, int]:
     """Return the last compaction, behind its place on the path (-1 for none), and the place of the first line shown.
 
-    One that keeps from a line nobody knows keeps all that was shown before it: rather twice told than lost.
+    One that keeps from a line nobody knows keeps all that was shown before it: rather twice than lost.
     """
     at, compaction, start = -1, None, 0
     places: dict[str, int] = {}

@@ -60,7 +60,7 @@ class Shadow:
 async def _judge(
     belt: Selection, verdict: Verdict, ctx: Ctx, sources: Collection[str]
 ) -> tuple[Verdict, Mapping[str, Any]]:
-    """Return what is said of a call, and what was looked at where its arguments decide; the stricter word counts."""
+    """Return the decision on a call, and what was looked at where its arguments decide; the stricter word counts."""
     tool = belt.tools.get(verdict.tool)
     rules = belt.rules_about(tool) if tool and belt.rules_about else None
     if tool is None or rules is None:

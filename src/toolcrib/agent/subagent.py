@@ -99,7 +99,7 @@ class Completion:
             decision = await guard.run(ctx, args)
             if decision is None:
                 return None
-            why = f"said {type(decision).__name__}"
+            why = f"returned {type(decision).__name__}"
             if isinstance(decision, Rewrite):
                 try:
                     self.tool.check({**args, **decision.args})
@@ -163,7 +163,7 @@ _LAST_REPLY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunListeners:
-    """Where a run is told as it goes on: `tell` its parent, `emit` those who follow it, `journal` its own log.
+    """Who follows a run as it goes on: `tell` its parent, `emit` those who follow it, `journal` its own log.
 
     `inputs` are those it was started with, as JSON: a run that was cut off is gone on with from its log alone.
     """
@@ -198,7 +198,7 @@ async def run_agent(
 ) -> Outcome:
     """Run an agent from its first message, or from where its log stands, to its end.
 
-    It has one last reply when it would end without an answer. Cancelled, it leaves as cancelled, and has told before
+    It has one last reply when it would end without an answer. Cancelled, it leaves as cancelled, and reported before
     what it had.
     """
     run = _Run(agent, setup, start, listeners or RunListeners())
@@ -291,7 +291,7 @@ class _Run:
         return self.completion.answer is not None
 
     def report_abort(self) -> None:
-        """Tell the parent what there is, for it will not be told otherwise."""
+        """Tell the parent what there is, for it gets no other report."""
         outcome = self._outcome("aborted", "it was stopped before it was done", [])
         if outcome.gathered:
             self.listeners.tell(Result(outcome.gathered, {"agent": self.agent.name, "reason": "aborted"}))

@@ -1,4 +1,4 @@
-"""What is told of a subagent: what it is doing, how it ended, and what its parent reads of that."""
+"""What others read of a subagent: what it is doing, how it ended, and what its parent reads of that."""
 
 import json
 import logging
@@ -156,9 +156,9 @@ _HANDED_IN: Mapping[str, str] = {
     "rescued": "then handed in what it had, which may be incomplete",
     "spoken": "handed in nothing, so its last words stand here as its answer",
 }
-_TEXT_CHARS, _RESULT_CHARS, _QUOTED_TEXTS = 2_000, 800, 3  # of what is told of a run that did not finish
+_TEXT_CHARS, _RESULT_CHARS, _QUOTED_TEXTS = 2_000, 800, 3  # of the report of a run that did not finish
 
-# Why a run ended. One that somebody stopped leaves as cancelled, like any other body; what it had is told before that.
+# Why a run ended. One that somebody stopped leaves as cancelled, like any other body; what it had is reported first.
 Reason = Literal["goal", "rescued", "spoken", "timeout", "max_turns", "budget", "aborted", "no_completion", "error"]
 
 
@@ -166,7 +166,7 @@ Reason = Literal["goal", "rescued", "spoken", "timeout", "max_turns", "budget", 
 class Outcome:
     """How a run ended: `answer` are the checked arguments of `complete_task`, `why` says what kept it from its goal.
 
-    `gathered` is what it had said and seen by then; `outside` where texts that it read came from; `end` how its first
+    `gathered` is what it wrote and saw by then; `outside` where texts that it read came from; `end` how its first
     loop ended, before any rescue.
     """
 
@@ -254,5 +254,5 @@ def _render(agent: Agent, answer: Mapping[str, Any]) -> str:
     try:
         return answer_text(agent, answer)
     except Exception:  # the author's own function: an answer is not lost by it
-        log.exception("agent %s could not write its answer as Markdown; it is told as JSON", agent.name)
+        log.exception("agent %s could not write its answer as Markdown; it is shown as JSON", agent.name)
         return answer_text(replace(agent, render=None), answer)

@@ -243,7 +243,7 @@ class Turns:
         return _Session(found.history, journal.path, journal.count, found.model, found.waiting, pending)
 
     async def _apply_sending(self, caller: Caller, text: str) -> str:
-        """Return the answer as the hooks let it go out; the session keeps what the model said."""
+        """Return the answer as the hooks let it go out; the session keeps what the model wrote."""
         changes = await self._moments.apply("message_sending", caller, content=text)
         return "" if changes.get("cancel") is True else str(changes.get("content", text))
 

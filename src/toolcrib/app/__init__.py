@@ -266,7 +266,7 @@ class Crib:
         if provider is not None:
             for tool in view.belts.catalog_with(extra).tools.values():
                 for loss in losses(tool, provider):
-                    what = f"{provider} is not told about {loss}; the arguments are checked here all the same"
+                    what = f"{provider} does not see {loss}; the arguments are checked here all the same"
                     found.append(Finding("loss", "note", tool.name, what, "say it in the description"))
         for name, near in self.channels.list_missing().items():
             what = f"nothing brings a channel {name!r}: nobody is heard there"

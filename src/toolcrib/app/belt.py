@@ -88,7 +88,7 @@ class Belt:
         return self.selection.verdicts
 
     def steps(self, name: str) -> tuple[LayerStep, ...]:
-        """Return what every layer said about one tool, in order."""
+        """Return what every layer decided about one tool, in order."""
         return self.selection.steps(name)
 
     def declare(self, provider: str) -> list[dict[str, Any]]:
@@ -150,8 +150,10 @@ class Belt:
 
 def _brief(who: Caller | Sender) -> str:
     """Return what is known of somebody."""
-    said = ((each.name, getattr(who, each.name)) for each in fields(who))
-    known = (f"{name}={_brief(value) if isinstance(value, Sender) else repr(value)}" for name, value in said if value)
+    fields_of = ((each.name, getattr(who, each.name)) for each in fields(who))
+    known = (
+        f"{name}={_brief(value) if isinstance(value, Sender) else repr(value)}" for name, value in fields_of if value
+    )
     return f"{type(who).__name__}({', '.join(known)})"
 
 

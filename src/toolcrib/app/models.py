@@ -35,7 +35,7 @@ class Models:
         return {name: self._env[name] for name in sorted(names) if self._env.get(name)}
 
     def name_for(self, agent: str, session_model: str = "") -> str:
-        """Return the model that answers for an agent, as everybody who asks is told it.
+        """Return the model that answers for an agent, as everybody who asks reads it.
 
         The session's, when it was switched to one; else the agent's own, `models.default`, one whose provider has a
         key, and last the offline model.
@@ -134,11 +134,11 @@ class Models:
         return word
 
     def later_for(self, belt: Selection, caller: Caller) -> Mapping[str, str]:
-        """Return the tools of a belt that the caller's model is told of later, and when."""
+        """Return the tools of a belt that the caller's model sees later, and when."""
         return Declarations(belt, self.card(caller.provider or "", caller.model or "")).later
 
     def names(self) -> ModelNames:
-        """Return what services are told about models."""
+        """Return what services know about models."""
         return ModelNames(
             named=self.find_named,
             choose=self.choose,

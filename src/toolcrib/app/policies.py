@@ -48,7 +48,7 @@ from toolcrib.services.feature import Feature, TurnCore
 from toolcrib.services.hook_programs import THEIR_NAMES
 from toolcrib.threads import in_thread
 
-_MAX_CHANGES = 2_000  # that are told at once
+_MAX_CHANGES = 2_000  # that are shown at once
 _SECONDS = 20.0  # that a comparison takes at most
 _LISTS = {"deny": ("deny", "exclude", "ask"), "ask": ("ask",), "allow": ("allow", "alsoAllow", "include")}
 
@@ -82,7 +82,7 @@ class PolicyView:
         return replace(route, silence=f"{why} (channels.{name})") if why and route.refusal is None else route
 
     def judge(self, caller: Caller, tool: str) -> tuple[Caller, Verdict | None, ToolOutcome]:
-        """Return where the file sends a caller, its verdict on one tool, and what is said of the tool's calls.
+        """Return where the file sends a caller, its verdict on one tool, and what its calls may do.
 
         None where there is no such tool.
         """
@@ -127,8 +127,8 @@ class PolicyView:
 
     def list_unfollowed(self) -> list[str]:
         """Return the keys of an OpenClaw file that decide who may what there, and nothing here."""
-        told = advice(self.loaded, {}) if self.loaded.foreign else []
-        return [each.origin for each in told if each.kind == "ignored" and each.level == "warning"]
+        findings = advice(self.loaded, {}) if self.loaded.foreign else []
+        return [each.origin for each in findings if each.kind == "ignored" and each.level == "warning"]
 
     def make_trial(self, check: Callable[[], None] = lambda: None) -> Trial:
         """Return the rules and the tools, for whoever tries all callers there are; `check` is called for each."""
@@ -198,7 +198,7 @@ class PolicyView:
         return {format_path(path): path for path in self.loaded.document.places if path}
 
     def find_place(self, origin: str | None, decision: str = "", rule: str | None = None) -> dict[str, Any] | None:
-        """Return file, line and key path of what is said to stand at an origin: the very entry, where it is in a list.
+        """Return file, line and key path of what stands at an origin: the very entry, where it is in a list.
 
         None where it stands in no file.
         """
@@ -247,10 +247,10 @@ def list_changes(
             seen.add((who, tool))
             changed.add((tool, was[0], now[0]))
             reason = new.reason if new else "there is no such tool"
-            told: dict[str, Any] = {"caller": caller_json(resolve(after.policy, who)), "tool": tool}
-            told |= {"before": old and old.decision, "after": new and new.decision, "reason": reason}
-            told |= _describe_conditions(was, now)
-            yield told | ({"calls": count} if (count := recorded[caller, tool]) else {})
+            row: dict[str, Any] = {"caller": caller_json(resolve(after.policy, who)), "tool": tool}
+            row |= {"before": old and old.decision, "after": new and new.decision, "reason": reason}
+            row |= _describe_conditions(was, now)
+            yield row | ({"calls": count} if (count := recorded[caller, tool]) else {})
 
     if only is not None:
         yield from compare((caller, tool) for caller in only for tool in tools)
@@ -272,15 +272,15 @@ def _describe_conditions(was: ToolOutcome, now: ToolOutcome) -> dict[str, Any]:
     if was[1] == now[1] or "deny" in (was[0], now[0]):
         return {}
     gone, new = ([*map(_show_condition, sorted(each))] for each in (was[1] - now[1], now[1] - was[1]))
-    told: dict[str, Any] = {"conditions": {"before": gone, "after": new}}
+    row: dict[str, Any] = {"conditions": {"before": gone, "after": new}}
     if was[0] == now[0]:
         words = [("now", each) for each in new] + [("no longer", each) for each in gone]
         begins = "by its arguments, " * any("when: " in each["rule"] for each in (*gone, *new))
-        told["reason"] = begins + ", ".join(
+        row["reason"] = begins + ", ".join(
             f"{word} {each['decision']} by {each['rule']}" + (f" ({each['origin']})" if "origin" in each else "")
             for word, each in words
         )
-    return told
+    return row
 
 
 def _show_condition(condition: tuple[Decision, str, str]) -> dict[str, str]:
@@ -342,8 +342,8 @@ class Policies:
 
         Without `who` it is the owner at the terminal; with `raw` it is what a draft would say.
         """
-        view, told = self._view(raw, merges=merges), read_caller(who or {})
-        route = view.route(told)
+        view, caller = self._view(raw, merges=merges), read_caller(who or {})
+        route = view.route(caller)
         caller, catalog = view.assign(route.caller), view.belts.catalog
         belt, rules = view.belts.belt_for(caller), taint_rules_for(view.policy, caller, catalog.tools, catalog.groups)
         if tool and tool not in catalog.tools:
@@ -399,8 +399,8 @@ class Policies:
         except ConfigError as error:
             return {"valid": False, "issues": [{"message": error.message, **asdict(error.place)}], "findings": []}
         redact = self._core.redact_errors or str
-        told = [{**each, "message": redact(each["message"]), "remedy": redact(each["remedy"])} for each in found]
-        return {"valid": True, "issues": [], "findings": told}
+        shown = [{**each, "message": redact(each["message"]), "remedy": redact(each["remedy"])} for each in found]
+        return {"valid": True, "issues": [], "findings": shown}
 
     @rpc("audit.replay", clients="admin")
     async def replay(self, row: Annotated[int, Field(ge=1, description="of a call, as audit.search tells it")]) -> Any:
@@ -417,15 +417,15 @@ class Policies:
         catalog, verdict, sources = belt.catalog, belt.verdicts[name], tuple(recorded["taint"])
         rules = taint_rules_for(self._core.policy, caller, catalog.tools, catalog.groups)
         tainted, asked = rules.apply(verdict, sources), [name] if rules.judge(name, sources) else []
-        told: dict[str, Any] = {"tools": [verdict_json(tainted, catalog.tools[name])], "steps": []}
+        explained: dict[str, Any] = {"tools": [verdict_json(tainted, catalog.tools[name])], "steps": []}
         if isinstance(args, Mapping) and name in belt.tools:
             try:
-                said = await belt.judge_call(name, belt.tools[name].check(args), self._core.way_out, sources)
+                judged = await belt.judge_call(name, belt.tools[name].check(args), self._core.way_out, sources)
             except ToolError as error:  # which the record may have left out, as a secret
                 doubts.append(f"its arguments cannot be judged: {error}")
             else:
-                told = with_call(told, verdict, tainted, said.found)
-        (now,) = (await self._standing.apply(caller, told, catalog.tools, tainted=asked))["tools"]
+                explained = with_call(explained, verdict, tainted, judged.found)
+        (now,) = (await self._standing.apply(caller, explained, catalog.tools, tainted=asked))["tools"]
         place = self._core.view_of(None).find_place(now["origin"], now["decision"], now["rule"])
         differs = [key for key in ("decision", "layer", "rule", "origin") if now[key] != recorded[key]]
         return {"recorded": recorded, "now": {**now, "place": place}, "differs": differs, "uncertain": doubts}
@@ -465,10 +465,10 @@ class Policies:
         return view
 
 
-def read_caller(told: Mapping[str, Any]) -> Caller:
+def read_caller(described: Mapping[str, Any]) -> Caller:
     """Return the caller that is meant, as an `expect` entry writes one; raise ToolError when it is none."""
     try:
-        return caller_from_expected(ExpectedCaller.model_validate(dict(told), by_alias=True, by_name=False))
+        return caller_from_expected(ExpectedCaller.model_validate(dict(described), by_alias=True, by_name=False))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the caller"

@@ -124,7 +124,7 @@ def find_written(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     elif path and isinstance(value, str):
         yield from _find_within(value)
         holds = path[0] == "secrets" or "headers" in path[:-1]
-        # `Bearer x` is said back as x
+        # `Bearer x` comes back as x
         parts = (value, value.rpartition(" ")[2]) if holds else (value,)
         if path[0] not in _RULES and (holds or _NAME.search(path[-1]) or "env" in path[:-1]):
             name = "secret" if path[0] == "secrets" else path[-1]

@@ -78,8 +78,8 @@ class SettingsEditor:
         files, problem = self._settings.document.files, self._settings.problem
         first, issues = str(files[0]) if files else None, [problem] if problem else []
         there = {"path": first, "exists": bool(files), "valid": not problem, "issues": issues}
-        told = {**there, "hash": self._hash(), "config": shown}
-        return {**told, "places": places, **self._show_text(files)} if has_text else told
+        shown_file = {**there, "hash": self._hash(), "config": shown}
+        return {**shown_file, "places": places, **self._show_text(files)} if has_text else shown_file
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the file."""
@@ -132,8 +132,8 @@ class SettingsEditor:
         """Return the merge patch that adds an entry to a list of the file, and what comes of it: that, and no more."""
         file = self._find_file()
         if file.suffix == ".toml":
-            said = f"a TOML file is not changed from here; write this into {'.'.join(path)} by hand"
-            raise ToolError(f"{said}: {orjson.dumps(entry).decode()}", code="unavailable")
+            why = f"a TOML file is not changed from here; write this into {'.'.join(path)} by hand"
+            raise ToolError(f"{why}: {orjson.dumps(entry).decode()}", code="unavailable")
         written, _ = parse_document(_read_text(file), file.suffix, file.name)
         raw = orjson.dumps(_add_to_list(written, path, entry)).decode()
         change = self.prepare(raw, self._hash(), merges=True)
@@ -323,16 +323,16 @@ def _for_editors(schema: Any) -> Any:
         return [_for_editors(each) for each in schema if each != {"type": "null"}]
     if not isinstance(schema, Mapping):
         return schema
-    told = {key: _for_editors(each) for key, each in schema.items() if key not in ("title", "default")}
+    shown = {key: _for_editors(each) for key, each in schema.items() if key not in ("title", "default")}
     if isinstance(schema.get("properties"), Mapping):
-        told["properties"] = {key: _for_editors(each) for key, each in schema["properties"].items()}
+        shown["properties"] = {key: _for_editors(each) for key, each in schema["properties"].items()}
     if schema.get("type") == "object":
-        told["properties"] = {**told.get("properties", {}), "$include": _INCLUDE}
+        shown["properties"] = {**shown.get("properties", {}), "$include": _INCLUDE}
     if "default" in schema and schema["default"] is not None and not isinstance(schema["default"], Mapping):
-        told["default"] = schema["default"]
+        shown["default"] = schema["default"]
     if "$ref" in schema:
-        told = {"$ref": schema["$ref"]}
-    return told["anyOf"][0] | told if len(told.get("anyOf", ())) == 1 else told
+        shown = {"$ref": schema["$ref"]}
+    return shown["anyOf"][0] | shown if len(shown.get("anyOf", ())) == 1 else shown
 
 
 def finding_from_problem(problem: Problem) -> Finding:

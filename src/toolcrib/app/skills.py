@@ -1,4 +1,4 @@
-"""Skills of a crib: folders with a SKILL.md, told to models by name and description, and read when one is needed."""
+"""Skills of a crib: folders with a SKILL.md, shown to models by name and description, and read when one is needed."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -56,13 +56,13 @@ def read_skill(folder: Path, source: str = "user", accepted: AcceptedContents | 
     header, raw = Header(str(folder / MARKER), what="a skill"), files.get(MARKER, b"")
     if len(raw) > MAX_FILE_BYTES:
         header.say((), f"larger than {MAX_FILE_BYTES >> 10} KiB; move parts of it into files beside it")
-    said = read_skill_file(raw[:MAX_FILE_BYTES], header, parse_yaml)
-    for at, entry in enumerate(said.get("tools", ())):
+    header_fields = read_skill_file(raw[:MAX_FILE_BYTES], header, parse_yaml)
+    for at, entry in enumerate(header_fields.get("tools", ())):
         if flaw := complaint_about(str(entry)):  # `Bash(git:*)` is less than exec, and nobody could hold a turn to it
             header.say(("allowed-tools", at), f"allowed-tools: {flaw}")
     if header.complaints:
         raise ToolError(header.complaints[0])
-    return Skill(**said, folder=folder, source=source, digest=digest, files=files, accepted=accepted)
+    return Skill(**header_fields, folder=folder, source=source, digest=digest, files=files, accepted=accepted)
 
 
 def find_skills(

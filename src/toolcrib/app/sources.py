@@ -54,7 +54,7 @@ def list_enabled_plugins(config: Config) -> tuple[str, ...]:
 def plugin_offers(
     loaded: Loaded, folders: "AgentFolders", *, import_plugins: bool
 ) -> tuple[list[Offer], list[Problem]]:
-    """Return what the enabled plugins bring; one that cannot be had is an error, told where it is turned on."""
+    """Return what the enabled plugins bring; one that cannot be loaded is an error where it is turned on."""
     wanted = list_enabled_plugins(loaded.config)
     if not wanted and not _plugin_folders(loaded):
         return [], []
@@ -66,11 +66,11 @@ def plugin_offers(
             plugin = _accept_plugin(_pick_plugin(id, found, broken), folders)
             offers.append(_plugin_offer(plugin, loaded.config, import_plugins=import_plugins))
         except PluginError as error:
-            told = _locate_error(error, id, loaded)
+            located = _locate_error(error, id, loaded)
             if not loaded.foreign:
-                raise told from error
+                raise located from error
             # plugins of OpenClaw are not for us: without them the caller has less, never more
-            problems.append(Problem("plugins", str(told)))
+            problems.append(Problem("plugins", str(located)))
     return offers, problems
 
 
@@ -211,8 +211,8 @@ def collect_tools(
             raise DeclarationError(problem.sentence.removesuffix("; it was left out"))
     agents = agents_for(loaded, catalog, offers, folders, imported=import_plugins)
     # what a factory raised may quote the configuration it was given
-    told = tuple(replace(problem, sentence=conceal(problem.sentence, loaded.document)) for problem in catalog.problems)
-    return offers, Catalog(catalog.tools, (*told, *agents.problems)), agents
+    shown = tuple(replace(each, sentence=conceal(each.sentence, loaded.document)) for each in catalog.problems)
+    return offers, Catalog(catalog.tools, (*shown, *agents.problems)), agents
 
 
 # agents
@@ -349,7 +349,7 @@ def open_accepted(env: Mapping[str, str], state: Path | None) -> AcceptedContent
 def agents_for(
     loaded: Loaded, catalog: Catalog, offers: Iterable[Offer], folders: AgentFolders, *, imported: bool = True
 ) -> Agents:
-    """Return the agents that exist; whatever cannot be used is told with its file and line, and takes nobody along.
+    """Return the agents that exist; one that cannot be used is a problem with its file and line, and the others stay.
 
     Where plugins were not `imported`, nobody knows what agents they would bring, and a name that is missing may be one.
     """
@@ -368,8 +368,8 @@ def agents_for(
     )
     agents = collect_agents(found, known, problems)
     # the name of a file is whatever somebody gave it
-    told = tuple(replace(problem, sentence=escape_unprintable(problem.sentence)) for problem in agents.problems)
-    return replace(agents, problems=told)
+    escaped = tuple(replace(problem, sentence=escape_unprintable(problem.sentence)) for problem in agents.problems)
+    return replace(agents, problems=escaped)
 
 
 def file_at(path: Path) -> AgentFile:

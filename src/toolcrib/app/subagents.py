@@ -47,7 +47,7 @@ _EVERY_AGENT = "group:agents"
 
 
 def with_agents(catalog: Catalog, agents: Iterable[Agent], settings: SubagentSettings) -> Catalog:
-    """Return the catalog with every permitted agent as a tool; one that cannot be one is told, and no other with it."""
+    """Return the catalog with every permitted agent as a tool; one that cannot be is a problem, and the others stay."""
     tools, problems = dict(catalog.tools), list(catalog.problems)
     for agent in _select_permitted(tuple(agents), settings) if settings.enabled else ():
         try:
@@ -125,10 +125,10 @@ class SubagentRunner:
             prompts.system, setup.belt.tools, agent=agent.name, date=today(), place=place, found=gather_found(above)
         )
         setup = replace(setup, system=system)
-        told = RunListeners(
+        listeners = RunListeners(
             tell=ctx.progress, journal=await self._journal(setup, prompts.query, above), inputs=plain_inputs(args)
         )
-        return result_of(agent, await run_agent(agent, setup, prompts.query, told))
+        return result_of(agent, await run_agent(agent, setup, prompts.query, listeners))
 
     async def _journal(self, setup: TurnSetup, query: str, above: Loop | None) -> Journal | None:
         """Return the log of a run, in a session of its own under its parent's."""

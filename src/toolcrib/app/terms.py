@@ -24,7 +24,7 @@ def terms_of(
 ) -> Callable[[Caller], Terms]:
     """Return what says which folder is a caller's workspace, and what may be done there.
 
-    `kept` is where the crib keeps what it was told, `code` what it loads: no tool writes there, wherever that lies.
+    `kept` is where the crib keeps what it stores, `code` what it loads: no tool writes there, wherever that lies.
     """
     here, refusal = find_here(), explain_refusal()
     known: tuple[Config | None, tuple[Path, ...]] = (None, ())

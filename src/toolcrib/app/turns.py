@@ -41,7 +41,7 @@ from .subagents import describe_place, today
 Emit = Callable[[events.Event], None]
 
 _SHOWN_CHARS = 64  # of a name of a model that is none
-_LINE_CHARS = 160  # of what is told of a tool that was found
+_LINE_CHARS = 160  # of a tool that was found
 _UNFOLDED_EVENTS = 10_000  # of a turn, until the pieces among them are left out
 _NO_LOOP = (
     "a turn needs a running event loop: start it inside an `async def` that asyncio.run or toolcrib.run_sync runs"
@@ -61,7 +61,7 @@ class _Link:
 
 
 class _Events:
-    """What a turn has told so far, for readers who each go at their own pace."""
+    """The events of a turn so far, for readers who each go at their own pace."""
 
     def __init__(self) -> None:
         self.first = self._last = _Link(0)
@@ -237,8 +237,8 @@ class TurnStarter:
         if model := request.model or self._models.choose(request.caller, request.asked_model):
             request = replace(request, model=self._models.get(model) if isinstance(model, str) else model)
         if self._redact is not None and request.message is not None:
-            said = redact_parts(request.message.content, self._redact)
-            request = replace(request, message=replace(request.message, content=said))
+            content = redact_parts(request.message.content, self._redact)
+            request = replace(request, message=replace(request.message, content=content))
         placed = replace(request, session=session.check_key(key), caller=replace(request.caller, session=key))
         running = Running(key, lambda emit, inbox: self._turns.run(placed, emit, inbox))
         self._going[running] = placed.caller
@@ -315,8 +315,8 @@ class AsideModels:
         turn = turn_of(caller)
         if turn is None:
             return "", ()
-        said = [each.plain_text for each in turn.history if each.role == "user"]
-        return said[-1] if said else "", tuple(turn.history.outside)
+        messages = [each.plain_text for each in turn.history if each.role == "user"]
+        return messages[-1] if messages else "", tuple(turn.history.outside)
 
     async def _ask(self, caller: Caller, turn: Loop | None, model: Model, request: Request) -> events.Replied:
         price, reserved = model.card.price, reserve_for(model.card)
