@@ -60,7 +60,7 @@ class BodyMethods:
                 return await self(method, params, progress=progress)
             if above and (found.mark.starts_turn or found.mark.as_tool):
                 above.history.outside.update(dict.fromkeys(ctx.course.sources))  # its words may be from there
-            if _OUTSIDE in found.parameters["properties"]:  # whoever reads them sees it, also in another process
+            if _OUTSIDE in found.parameters["properties"]:  # a reader of them sees it, also in another process
                 read = *(above.history.outside if above else ()), *ctx.course.sources, str(params.get(_OUTSIDE) or "")
                 asked = {**params, _OUTSIDE: outside} if (outside := join_sources(read)) else params
             run = partial(self, method, asked, progress=progress)
