@@ -61,8 +61,7 @@ export default {
   "chat.delete": "Delete",
   "chat.delete.sure": "Delete “{name}”? Its messages are deleted; the record of its calls stays.",
   "chat.conversation": "Conversation",
-  "chat.empty":
-    "No messages yet. Write below what to do, or drop a file there. The key ? lists the shortcuts.",
+  "chat.empty": "No messages yet. Write below what to do, or drop a file there. The key ? lists the shortcuts.",
   "chat.newest": "Newest",
   "chat.write": "Message",
   "chat.hint": "Enter sends, Shift+Enter starts a new line",
