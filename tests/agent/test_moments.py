@@ -244,7 +244,7 @@ def test_a_plugin_may_listen_to_every_moment_there_is() -> None:
 
 
 def test_a_moment_that_does_not_exist_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(DeclarationError, match="plugin 'ears': nothing is called 'agent_stop'"):
+    with pytest.raises(DeclarationError, match="plugin 'ears': there is no hook 'agent_stop'"):
         Plugin(name="ears", hooks={"agent_stop": says(None)})
     with pytest.raises(DeclarationError, match="write 'session_start'"):
         Plugin(name="ears", hooks={"session_started": says(None)})

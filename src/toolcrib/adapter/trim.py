@@ -92,7 +92,7 @@ def redact_value(value: Any, redact: Callable[[str], str]) -> Any:
 
 def for_watchers(result: Result, limit: int = RESULT_CHARS) -> Result:
     """Return a result as events show it: `limit` characters of text in all, no controls, pictures in words."""
-    if len(result.content) == 1 and not result.display and _is_shown_as_it_is(result.content[0], limit):
+    if len(result.content) == 1 and result.display == "" and _is_shown_as_it_is(result.content[0], limit):
         return result
     described = [
         part if isinstance(part, Text) else Text(f"[{part.mime}, {len(part.data):,} bytes]", part.source)

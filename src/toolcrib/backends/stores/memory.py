@@ -68,10 +68,10 @@ class _Session:
 
     def append(self, lines: Sequence[Line]) -> None:
         check_lines(lines, self.ids.__contains__)
-        for line in lines:
-            # a plugin's data may change: it is copied, as a file would give it back
-            self.lines.append(line_from_json(line_to_json(line)) if type(line.body) is Noted else line)
-            self.ids.add(line.id)
+        # a plugin's data may change: it is copied, as a file would give it back
+        kept = [line_from_json(line_to_json(line)) if type(line.body) is Noted else line for line in lines]
+        self.lines.extend(kept)
+        self.ids.update([line.id for line in kept])
 
 
 class MemorySessions:
