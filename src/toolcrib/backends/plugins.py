@@ -32,7 +32,7 @@ _MANIFEST_BYTES = 1 << 20
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True, defer_build=True)
 
 
 class DeclaredTool(_Model):

@@ -39,7 +39,7 @@ _SPANS_MS = (60_000, 3_600_000, 86_400_000, 31 * 86_400_000, 366 * 86_400_000, 9
 class JobPart(BaseModel):
     """A part of a job, spelled as the protocol does; nothing in it is guessed."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, defer_build=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it was written."""

@@ -246,7 +246,7 @@ class ScopeSettings(RuleSettings):
 
 # What others than the owner have where no rule of their chat says it; profiles may stand in the list.
 Guests = Annotated[Annotated[Literal["messaging", "minimal", "full"], TEXT] | Annotated[RuleEntries, LIST], FORM]
-GUESTS: TypeAdapter[Guests] = TypeAdapter(Guests)
+GUESTS: TypeAdapter[Guests] = TypeAdapter(Guests, config=ConfigDict(defer_build=True))
 
 
 class SandboxTools(Section):
