@@ -24,13 +24,15 @@ for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE"):  # whoever runs the tests may
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, help="run only what starts this much")
+    parser.addoption("--strict-lane", action="store_true", help="fail what starts more than its lane is for")
     parser.addoption("--note-processes", type=Path, metavar="FILE", help="note what each file of tests starts")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     lane, note = config.getoption("--lane"), config.getoption("--note-processes")
     if lane or note:
-        config.pluginmanager.register(ProcessWatch(lane, note))
+        watch = ProcessWatch(lane, note, is_strict=config.getoption("--strict-lane"))
+        config.pluginmanager.register(watch)
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -1,8 +1,8 @@
 """The lanes of `./check`: tests that start no process (quick), some (processes), or a Chromium (browser).
 
 A file of tests that starts something is listed in lanes.txt with its lane, all others are quick. `--lane` runs those of
-one, and fails a test that starts more than its lane is for. `python -m tests.lanes` runs every test, notes what each
-file starts, and writes the list anew.
+one. With `--strict-lane`, as where that lane runs alone, a test fails that starts more than its lane is for. `python -m
+tests.lanes` runs every test, notes what each file starts, and writes the list anew.
 """
 
 import subprocess
@@ -23,8 +23,9 @@ _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spaw
 class ProcessWatch:
     """Knows which file of tests runs, and what it starts: runs those of a lane, or notes the lane of each."""
 
-    def __init__(self, lane: str | None, note: Path | None) -> None:
-        self.lane, self.note, self._file, self._needs = lane, note, "", dict[str, int]()
+    def __init__(self, lane: str | None, note: Path | None, *, is_strict: bool = False) -> None:
+        self.lane, self.note, self.is_strict = lane, note, is_strict
+        self._file, self._needs = "", dict[str, int]()
         self._listed = read_list() if lane else {}
         sys.addaudithook(self._hear)
 
@@ -54,7 +55,7 @@ class ProcessWatch:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
         yield
-        if self.lane and self._needs.get(self._file, 0) > LANES.index(self.lane):
+        if self.lane and self.is_strict and self._needs.get(self._file, 0) > LANES.index(self.lane):
             what = "a browser" if self._needs[self._file] == LANES.index("browser") else "a process"
             pytest.fail(f"{self._file} starts {what}; have `python -m tests.lanes` list it in {LIST.name}")
 
