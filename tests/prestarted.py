@@ -94,7 +94,7 @@ class _Starter:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd="/", env=env,
+                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd="/", env=env,
                 stdin=subprocess.DEVNULL,
             ).returncode = 0  # nobody asks: it ends when our end of the socket is closed  # fmt: skip
 
@@ -171,6 +171,8 @@ def _settle(request: Mapping[str, Any], files: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
+    # not by -P: what is forked would think that it had been started so, and start itself anew without
+    del sys.path[0]
     for package in (cli, gateway):
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             with contextlib.suppress(ImportError):  # which whoever needs it will say

@@ -76,6 +76,7 @@ RUNS = {
     ("doors/cli/mcp.py", "serving.run"): "a server of the MCP, whose calls go through a Belt",
     ("doors/cli/chat/__init__.py", "loop.run"): "a chat, whose turns go through invoke",
     ("doors/cli/chat/loop.py", "commands.run"): "a command to the chat itself",
+    ("doors/cli/_loop.py", "runner.run"): "the event loop of a command",
     ("doors/mcp/stdio.py", "server.run"): "the loop of that server",
     ("doors/mcp/http.py", "self._sessions.run"): "the sessions of that server over HTTP",
     ("services/router.py", "method.run"): "a method of a service",
