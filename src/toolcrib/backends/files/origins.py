@@ -102,10 +102,9 @@ class FileOrigins:
     def end(self, key: object) -> None:
         """Keep what has changed since then as it is now. It looks at every file there is."""
         root, since, source = self._writers[key]
+        began = (since + CLOCK_NS) / 1e9  # the row allows for the clock itself
         try:
-            self.store.add(
-                [row._replace(source=source, at=since / 1e9) for row in _read_rows(root, list_files(root, since))]
-            )
+            self.store.add([row._replace(source=source, at=began) for row in _read_rows(root, list_files(root, since))])
         finally:
             with self._lock:
                 del self._writers[key]
