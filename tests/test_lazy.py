@@ -151,6 +151,25 @@ def test_a_pattern_does_what_a_compiled_one_does(use: str) -> None:
     assert lazy.regex(text).match("b") is None
 
 
+def test_a_copied_pattern_still_matches() -> None:
+    assert copy.deepcopy(lazy.regex("a+")).match("aa") is not None
+
+
+def test_a_frozen_class_that_compares_in_its_own_way_can_be_hashed_as_with_the_library() -> None:
+    def declare(declare: Declare) -> Any:
+        @declare(frozen=True)
+        class Folded:
+            name: str
+
+            def __eq__(self, other: object) -> bool:
+                return isinstance(other, Folded) and self.name.lower() == other.name.lower()
+
+        return Folded
+
+    for made in map(declare, BOTH):
+        assert (made("A") == made("a"), hash(made("A")) == hash(("A",))) == (True, True)
+
+
 def test_a_wrong_pattern_is_found_by_whoever_uses_it_first() -> None:
     with pytest.raises(re.error):
         lazy.regex("(").match("x")

@@ -30,7 +30,7 @@ else:
             form = {"init": False, "repr": False, "eq": False, "slots": slots, "kw_only": kw_only}
             if cls.__doc__ is None:
                 cls.__doc__ = cls.__name__  # or a signature is written for it
-            own = frozenset(vars(cls))
+            own = {name for name, value in vars(cls).items() if name != "__hash__" or value is not None}
             made = dataclasses.dataclass(**form, frozen=frozen and mixed)(cls)
             methods = {"__init__": _later(made, "__init__", partial(_make_init, frozen=frozen))}
             if eq:
@@ -56,6 +56,8 @@ else:
             self._of = text, flags
 
         def __getattr__(self, name):
+            if name.startswith("_"):  # of an object that is being copied, which has no text yet
+                raise AttributeError(name)
             method = getattr(re.compile(*self._of), name)
             setattr(self, name, method)
             return method
@@ -105,13 +107,8 @@ def _make_init(cls: type, *, frozen: bool) -> Callable[..., None]:
 
 
 def _make_equal(cls: type) -> Callable[..., Any]:
-    return _compile(
-        "__eq__(self, other)",
-        [
-            "if other.__class__ is not self.__class__: return NotImplemented",
-            f"return {_list_compared(cls, 'self')} == {_list_compared(cls, 'other')}",
-        ],
-    )
+    same = f"{_list_compared(cls, 'self')} == {_list_compared(cls, 'other')}"
+    return _compile("__eq__(self, other)", [f"return {same} if other.__class__ is self.__class__ else NotImplemented"])
 
 
 def _make_hash(cls: type) -> Callable[..., Any]:
