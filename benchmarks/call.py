@@ -25,7 +25,7 @@ from . import Row
 
 __all__ = ["ARGUMENTS", "CALLS", "belt_with", "floor_call", "forecast", "measure", "nap", "our_call", "our_calls"]
 
-CALL_BAR, PARALLEL_BAR = 9.0, 1.6
+CALL_BAR, PARALLEL_BAR = 7.0, 1.6
 VALUE_RULE, RULE_BAR, PATH_BAR = 1e-6, 1.15, 1.5  # seconds that a rule by value takes, and how much longer calls are
 CALLS, AT_ONCE = 500, 200  # calls that are timed together, and calls of one reply
 BY_VALUE = {"deny": [{"tool": "forecast", "when": {"days": {"min": 9}}}]}

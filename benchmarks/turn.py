@@ -29,7 +29,7 @@ from .call import ARGUMENTS, floor_call, forecast
 __all__ = ["NO_BOUNDS", "Paced", "measure", "our_turn"]
 
 STEPS, KEPT_STEPS, CHUNKS = 1_000, 50, 5
-MEMORY_BAR, GROWTH_BAR, KEPT_BAR = 4.0, 1.2, 1.5
+MEMORY_BAR, GROWTH_BAR, KEPT_BAR = 3.5, 1.2, 1.5
 NO_BOUNDS = Limits(turns=None, seconds=None, repeats=0)
 
 
