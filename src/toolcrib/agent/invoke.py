@@ -302,16 +302,16 @@ class _CallRun(Deadline):
 
         The yes stands for a question to the same persons, never for a no, and not when guards say more against it.
         """
-        tool, args, questions, heard = self.tool, self.args, self.questions, list[Ask]()
+        tool, args, questions, repeated = self.tool, self.args, self.questions, list[Ask]()
         answered = _list_says(tool, questions)
         asked = _permit(belt, belt.verdicts.get(tool.name), f"{tool.name} has gone")[1]
-        await self._run_guards(heard)
-        seen, bound = ({each for ask in asks for each in ask.binding.items()} for asks in (questions, heard))
+        await self._run_guards(repeated)
+        seen, bound = ({each for ask in asks for each in ask.binding.items()} for asks in (questions, repeated))
         if self.args != args or not bound <= seen:
             raise ToolError(_CHANGED.format(tool.name), code="changed")
         await self._judge(belt, shown=args if self.judged else None)
-        await self._judge_files(belt, heard)
-        if not {*_list_says(tool, (*questions, *asked, *heard))} <= {*answered}:
+        await self._judge_files(belt, repeated)
+        if not {*_list_says(tool, (*questions, *asked, *repeated))} <= {*answered}:
             raise ToolError(_CHANGED.format(tool.name), code="changed")
 
     async def _ask_if_left(self, *, by_rules: bool) -> ArgumentJudgement | None:

@@ -74,11 +74,11 @@ class MatrixChannel:
                 seconds=_WAIT_MS / 1000 + _SLACK_SECONDS,
             )  # fmt: skip
             rooms = page.get("rooms") or {}
-            heard = list(self._read_invitations(rooms.get("invite") or {}, str(page["next_batch"])))
+            messages = list(self._read_invitations(rooms.get("invite") or {}, str(page["next_batch"])))
             for room, found in (rooms.get("join") or {}).items() if cursor else ():
-                heard += [each async for each in self._read_room(room, found)]
+                messages += [each async for each in self._read_room(room, found)]
             cursor = str(page["next_batch"])
-            await hear(heard, cursor)
+            await hear(messages, cursor)
 
     async def post(self, post: Post, key: str, /) -> str:
         """Send a message; under the same key it is taken once."""

@@ -271,11 +271,11 @@ class SlackChannel:
         payload = envelope.get("payload") or {}
         if envelope.get("type") == "events_api":
             event = payload.get("event") or {}
-            if event.get("type") in ("message", "app_mention") and (heard := self._to_message(event)) is not None:
-                place = f"{heard.chat}/{heard.thread}" if heard.thread else heard.chat
-                if _is_later(heard.id, so_far.chats.get(place, ["0"])[0]):
-                    so_far.note(place, heard.id, "im" if heard.kind == "dm" else "channel")
-                yield heard
+            if event.get("type") in ("message", "app_mention") and (inbound := self._to_message(event)) is not None:
+                place = f"{inbound.chat}/{inbound.thread}" if inbound.thread else inbound.chat
+                if _is_later(inbound.id, so_far.chats.get(place, ["0"])[0]):
+                    so_far.note(place, inbound.id, "im" if inbound.kind == "dm" else "channel")
+                yield inbound
         elif envelope.get("type") == "interactive" and payload.get("type") == "block_actions":
             who, message = payload["user"], payload.get("message") or {}
             for action in payload.get("actions") or ():
